@@ -343,6 +343,63 @@ fn running_server_drops_denied_components() {
 }
 
 #[test]
+fn running_server_drops_denied_packages_whatever_else_is_wrong() {
+    let missing = "oci://localhost:1/acme/new:1";
+    let component = format!("[components.new]\nsource = \"{missing}\"\n");
+    let memory = "[grants.\"csv.wasm\"]\nlimits.memory = \"2 GiB\"\n";
+    for (wrong, why) in [
+        (&*component, "the component `new` is not locked"),
+        (memory, "the running engine was created for calls of"),
+    ] {
+        let user = User::new();
+        user.push(&count_lines(), None);
+        user.good(&["add", &user.reference()]);
+        user.push_skill_version("1.0.0", None);
+        user.add_skill();
+        let mut client = serve(&user, NEWEST);
+        user.append(wrong);
+        client.logged(why);
+        assert!(!client.stderr().contains("no longer served"));
+        let lock = user.lock();
+        user.run(&[
+            "deny",
+            &digest_of(&lock, "content", 0),
+            "--why",
+            "it deletes",
+        ]);
+        client.logged("the component `csv` is no longer served: `[deny]` refuses sha256:");
+        assert!(!has_tool(&mut client, "count_lines"));
+        assert!(read(&mut client, "report").contains("# Report 1.0.0"));
+        user.run(&[
+            "deny",
+            &digest_of(&lock, "manifest", 1),
+            "--why",
+            "it leaks",
+        ]);
+        client.logged("the skill `report` is no longer served: `[deny]` refuses sha256:");
+        assert!(read(&mut client, "report").contains(NO_SKILL));
+        // Neither a changed folder brings it back, nor does a folder take its name.
+        user.program.write("skills/report/SKILL.md", "# Mine\n");
+        user.program.write("skills/other/SKILL.md", "# Other\n");
+        wait_for(&mut client, "other", "# Other");
+        assert!(read(&mut client, "report").contains(NO_SKILL));
+        assert!(!has_tool(&mut client, "count_lines"));
+        let stderr = client.stderr();
+        assert_eq!(stderr.matches("no longer served").count(), 2, "{stderr}");
+        let [config, _] = user.files().map(Option::unwrap);
+        fs::remove_dir_all(user.path("skills/report")).unwrap();
+        let good = config.replace(wrong, "");
+        let (good, _) = good.split_once("[deny]").unwrap();
+        user.program.write("skillhost.toml", good);
+        wait_until("the component is not served again", || {
+            has_tool(&mut client, "count_lines")
+        });
+        wait_for(&mut client, "report", "# Report 1.0.0");
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
 fn running_server_keeps_no_component_that_a_new_pin_excludes() {
     let user = User::new();
     let tools = user.path("tools");

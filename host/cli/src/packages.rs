@@ -1,8 +1,10 @@
 //! The packages of a configuration: loads locked components and skills for the verbs that run them,
 //! and has what the verbs that change packages share. `packages/skills.rs` has the part about
-//! skills.
+//! skills, and `packages/live.rs` what a running server reads again.
 
 pub(crate) mod skills;
+
+pub(crate) mod live;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context as _, bail, ensure};
-use skillhost::config::Config;
 use skillhost::{Inspection, Line, Trust};
 use skillhost_mcp::WatchedFile;
 use skillhost_packages::{
@@ -24,10 +25,9 @@ use skillhost_program::options::{CommonOptions, store_folder};
 use skillhost_program::terminal::{self, format_line};
 use skillhost_sandbox::component::embedded;
 use skillhost_sandbox::engine::processors;
-use skillhost_skills::broker::Opener;
 use skillhost_skills::text::count::count;
 
-use crate::settings::Settings;
+use crate::settings::{LoadedPackage, Settings};
 
 /// The power to send requests at all, in a lock file.
 const SENDS_REQUESTS: &str = "sends HTTP requests";
@@ -92,7 +92,9 @@ fn add_locked(
             "{}: the pin `{file_name}` is {pin}, and the lock file has {digest}",
             source.place
         );
-        host.named_components.insert(file_name, path);
+        host.named_components.insert(file_name, path.clone());
+        let package = locked.package.clone();
+        settings.loaded.push(LoadedPackage { package, path });
     }
     Ok(())
 }
@@ -134,64 +136,6 @@ pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) 
     let files = config.flat_map(|config| [config.to_owned(), lock_file(config)]);
     let keys = settings.packages.key_files().map(Path::to_owned);
     files.chain(keys).collect()
-}
-
-/// Returns the grants, pins, locked components and locked skills of a server that was started with
-/// `started`, as they are now. Checks them as at the start. Leaves out a skill that is not as
-/// locked, and says why; no other skill gets its name.
-///
-/// The egress process keeps its rules until the server ends, so the requests of a grant stay as they
-/// were, unless it allows none any more. A denied component is left out: it ends at once.
-pub(crate) fn load_again(
-    options: &CommonOptions,
-    started: &Config,
-    opener: &Opener,
-) -> anyhow::Result<Config> {
-    let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
-    let trust = options.trust_settings().with_opener(opener);
-    // The process sandbox allows the folders of the start alone.
-    let folder = skills_folder();
-    let is_package = |path: &Path| folder.as_ref().is_some_and(|it| path.starts_with(it));
-    let others = started.skills.iter();
-    let others = others.filter(|others| !is_package(&others.root.path));
-    settings.host.skills = others.cloned().collect();
-    let packages = &mut settings.packages;
-    if !packages.sources.is_empty() || !packages.skills.is_empty() {
-        let store = Store::open_to_read(&named_store_folder()?, &trust)?;
-        let lock = read_lock(&lock_file(options.config_file()), &trust)?;
-        packages.sources.retain(|name, _| {
-            let locked = lock.components.find(name);
-            let checked = locked.map(|locked| packages.denied.check(locked.digests()));
-            let (Some(locked), Some(Err(why))) = (locked, checked) else {
-                return true;
-            };
-            tracing::error!("the component `{name}` is no longer served: {why:#}");
-            // No other file of this name gets its grant.
-            let pin = locked.content.hex().to_owned();
-            settings.host.pins.insert(locked.file_name(), pin);
-            false
-        });
-        add_locked(&mut settings, &lock, &store, &trust)?;
-        let log = |text: String| tracing::error!("{}", Line::new(text));
-        skills::add_roots(&mut settings, &lock, &store, &trust, Some(&log))?;
-    }
-    let mut config = settings.host;
-    for (component, grant) in &mut config.grants {
-        let before = started.grants.get(component);
-        let before = before.map(|it| (&it.network, &it.secret_files));
-        let is_same = before.is_some_and(|it| it == (&grant.network, &grant.secret_files));
-        if !is_same && !grant.network.is_empty() {
-            let (network, files) = before
-                .map(|(network, files)| (network.clone(), files.clone()))
-                .unwrap_or_default();
-            (grant.network, grant.secret_files) = (network, files);
-            tracing::warn!(
-                "the requests of `{}` are granted as before; restart the server to change that",
-                Line::new(component)
-            );
-        }
-    }
-    Ok(config)
 }
 
 /// Returns the folder of the blobs that a server may need later.

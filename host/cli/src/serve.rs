@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::find_packages::{FindPackages, PackageRequests};
 use crate::packages;
+use crate::packages::live::LivePackages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
@@ -203,13 +204,12 @@ fn live_settings(
     settings: &Settings,
     files: Vec<WatchedFile>,
 ) -> LiveSettings {
-    let started = settings.host.clone();
+    let packages = Arc::new(LivePackages::new(options, settings));
+    let denying = Arc::clone(&packages);
     LiveSettings {
         files,
-        read: Box::new(move |builder| {
-            let config = packages::load_again(&options, &started, builder.opener())?;
-            Ok(builder.with_packages_of(config))
-        }),
+        read: Box::new(move |builder| packages.read(builder)),
+        denied: Box::new(move |builder| denying.denied(builder)),
     }
 }
 

@@ -3,12 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use skillhost::Config;
 use skillhost::config::{FileSettings, Keys, Tables};
 use skillhost_identity::IdentitySettings;
 use skillhost_mcp::stdio::StdioLimits;
-use skillhost_packages::PackageSettings;
+use skillhost_packages::{LockedPackage, PackageSettings};
 use skillhost_server::HttpSettings;
 
 /// The name of the table with the settings of the process sandbox.
@@ -30,6 +32,18 @@ pub struct Settings {
     pub process: ProcessSettings,
     /// The sources and signers of packages.
     pub packages: PackageSettings,
+    /// The locked packages that the host serves. They are checked and added after the configuration
+    /// is read.
+    pub loaded: Vec<LoadedPackage>,
+}
+
+/// A locked package that a host serves.
+#[derive(Debug, Clone)]
+pub struct LoadedPackage {
+    /// The package.
+    pub package: LockedPackage,
+    /// The component's file, or the folder of the skill, in the store.
+    pub path: PathBuf,
 }
 
 /// The settings of the process sandbox.
@@ -72,6 +86,7 @@ impl FileSettings for Settings {
             identity: IdentitySettings::from_tables(tables)?,
             process: tables.table(PROCESS)?,
             packages: PackageSettings::from_tables(tables)?,
+            loaded: Vec::new(),
         })
     }
 }

@@ -57,6 +57,8 @@ pub mod stdio;
 
 pub use client::{TRY_LATER, over_budget};
 pub use handler::Handler;
-pub use live::{ChangedLists, Changes, FolderCounts, LiveHost, LiveSettings};
+pub use live::{
+    ChangedLists, Changes, DeniedPackages, FolderCounts, LiveHost, LiveSettings, ReadSettings,
+};
 pub use watch::FolderWatch;
 pub use watched_file::WatchedFile;

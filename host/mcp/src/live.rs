@@ -7,6 +7,7 @@
 //! A request takes the host that is current when it arrives, and keeps it. A replaced host
 //! lives until the last of its calls ends.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
@@ -32,8 +33,30 @@ const MAX_NOTIFY_TIME: Duration = Duration::from_secs(5);
 pub struct LiveSettings {
     /// The files and folders that they come from. A change there is noticed within a second.
     pub files: Vec<WatchedFile>,
-    /// Returns the builder with the settings as they are now.
-    pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<HostBuilder> + Send + Sync>,
+    /// Adds the settings, as they are now, to the builder.
+    pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<ReadSettings> + Send + Sync>,
+    /// Returns the packages of the builder that the operator denies. It is called if the settings
+    /// cannot be used as a whole.
+    pub denied: Box<dyn Fn(&HostBuilder) -> anyhow::Result<DeniedPackages> + Send + Sync>,
+}
+
+/// Settings that were read again.
+pub struct ReadSettings {
+    /// The builder with the settings.
+    pub builder: HostBuilder,
+    /// The messages for the operator. They are logged once a host serves with the settings.
+    pub messages: Vec<String>,
+}
+
+/// Packages that the operator denies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeniedPackages {
+    /// The components, by the names that grants use.
+    pub components: BTreeSet<String>,
+    /// The skills, by name.
+    pub skills: BTreeSet<String>,
+    /// The messages for the operator, once the packages are no longer served.
+    pub messages: Vec<String>,
 }
 
 /// A host that can be replaced while it answers.
@@ -43,7 +66,11 @@ pub struct LiveHost {
     /// The builder with the last good settings.
     current: Mutex<HostBuilder>,
     /// The builder with settings that were read since, until a reload has used them.
-    next: Mutex<Option<HostBuilder>>,
+    next: Mutex<Option<ReadSettings>>,
+    /// The packages that are not served though the last good settings have them.
+    denied: Mutex<DeniedPackages>,
+    /// The messages about the settings that were logged last.
+    logged: Mutex<Vec<String>>,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
     /// The maximum number of bytes of a message, if its transport has a limit.
@@ -125,12 +152,20 @@ struct Offer {
     prompts: bool,
 }
 
+impl DeniedPackages {
+    fn leave_out(&self, host: &Host) -> Host {
+        host.without(&self.components, &self.skills)
+    }
+}
+
 impl LiveHost {
     /// Returns a host that is not loaded yet. Requests wait until it is [loaded](Self::load).
     pub fn new(builder: HostBuilder) -> Self {
         Self {
             current: Mutex::new(builder.clone()),
             next: Mutex::default(),
+            denied: Mutex::default(),
+            logged: Mutex::default(),
             builder,
             settings: None,
             calls: OnceLock::new(),
@@ -256,7 +291,7 @@ impl LiveHost {
     }
 
     /// Reads the settings again for the next [reload](Self::reload). Returns whether they can be
-    /// used. Logs why not; the settings stay as they were then.
+    /// used. Logs why not; the settings stay as they were then, without what is denied.
     pub(crate) async fn read_settings(&self) -> bool {
         let Some(settings) = self.settings.clone() else {
             return false;
@@ -264,13 +299,14 @@ impl LiveHost {
         let builder = self.builder.clone();
         let read = run_on_thread(move |_| (settings.read)(builder)).await;
         match read.and_then(|read| read) {
-            Ok(builder) => {
-                *lock(&self.next) = Some(builder);
+            Ok(read) => {
+                *lock(&self.next) = Some(read);
                 true
             }
             Err(error) => {
                 let error = Line::new(format_args!("{error:#}"));
-                tracing::error!("all tools stay as they were: {error}");
+                let others = self.withhold_denied().await;
+                tracing::error!("all {others}tools stay as they were: {error}");
                 false
             }
         }
@@ -280,8 +316,10 @@ impl LiveHost {
     /// loaded, and keeps its earlier version.
     pub async fn reload(&self) {
         let Some(earlier) = self.loaded() else { return };
-        let next = lock(&self.next).take();
-        let builder = next.unwrap_or_else(|| lock(&self.current).clone());
+        let (builder, messages) = match lock(&self.next).take() {
+            Some(ReadSettings { builder, messages }) => (builder, Some(messages)),
+            None => (lock(&self.current).clone(), None),
+        };
         let used = builder.clone();
         let known_problems = earlier.problems().to_vec();
         let built = run_on_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
@@ -292,20 +330,63 @@ impl LiveHost {
                 for new in problems.filter(|problem| !known_problems.contains(problem)) {
                     tracing::warn!("{}", Line::new(new));
                 }
-                self.replace(host).await;
+                let was_denied = lock(&self.denied).clone();
+                if messages.is_some() {
+                    // The new settings have applied them.
+                    *lock(&self.denied) = DeniedPackages::default();
+                    self.replace(host).await;
+                } else {
+                    self.replace(was_denied.leave_out(&host)).await;
+                }
                 if !before.skills_roots().eq(used.skills_roots())
                     || before.withheld_skills() != used.withheld_skills()
+                    || (messages.is_some() && !was_denied.skills.is_empty())
                 {
                     self.add_changes(|changes| changes.resources += 1).await;
+                }
+                if let Some(messages) = messages {
+                    self.log(messages);
                 }
             }
             Err(error) => {
                 let error = Line::new(format_args!("{error:#}"));
+                let others = self.withhold_denied().await;
                 tracing::error!(
-                    "cannot reload, so all tools and skills stay as they were: {error}"
+                    "cannot reload, so all {others}tools and skills stay as they were: {error}"
                 );
             }
         }
+    }
+
+    /// Stops serving the packages that the operator denies, while the settings as a whole cannot be
+    /// used. Returns the word for what else is served.
+    async fn withhold_denied(&self) -> &'static str {
+        let (Some(settings), Some(host)) = (self.settings.clone(), self.loaded()) else {
+            return "";
+        };
+        let current = lock(&self.current).clone();
+        let read = run_on_thread(move |_| (settings.denied)(&current)).await;
+        // An error is logged by the caller: it has read the same settings.
+        let Ok(Ok(denied)) = read else { return "" };
+        if denied == DeniedPackages::default() {
+            return "";
+        }
+        let before = std::mem::replace(&mut *lock(&self.denied), denied.clone());
+        if denied != before {
+            self.replace(denied.leave_out(&host)).await;
+            self.add_changes(|changes| changes.resources += 1).await;
+            self.log(denied.messages);
+        }
+        "other "
+    }
+
+    /// Logs the messages that were not logged the last time.
+    fn log(&self, messages: Vec<String>) {
+        let mut logged = lock(&self.logged);
+        for message in messages.iter().filter(|it| !logged.contains(it)) {
+            tracing::error!("{}", Line::new(message));
+        }
+        *logged = messages;
     }
 
     /// Returns the host, once it is loaded.

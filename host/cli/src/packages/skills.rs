@@ -16,7 +16,7 @@ use skillhost_skills::text::count::count;
 
 use super::{Project, check_manifest, check_source, not_locked, package_changes, signer_line};
 use crate::line_diff::{LineChange, line_diff};
-use crate::settings::Settings;
+use crate::settings::{LoadedPackage, Settings};
 
 /// The maximum number of files of a kind that are named.
 const MAX_NAMED: usize = 50;
@@ -44,7 +44,7 @@ pub(super) fn add_roots(
     lock: &LockFile,
     store: &Store,
     trust: &Trust,
-    log: Option<&dyn Fn(String)>,
+    mut log: Option<&mut dyn FnMut(String)>,
 ) -> anyhow::Result<()> {
     if settings.packages.skills.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn add_roots(
         let conflict = refuse_conflict(&others, name).with_context(|| place.clone());
         let checked = check(settings, name, source, lock, store, trust);
         let checked = checked.with_context(|| place.clone());
-        match (log, &conflict, &checked) {
+        match (&mut log, &conflict, &checked) {
             (None, ..) => conflict?,
             (Some(log), _, Err(error)) => {
                 log(format!("the skill `{name}` is not served: {error:#}"));
@@ -68,8 +68,12 @@ pub(super) fn add_roots(
             }
             _ => {}
         }
-        let root = SkillsRoot::new(store.skill_root(checked?));
+        let locked = checked?;
+        let path = store.skill_root(locked);
+        let root = SkillsRoot::new(path.clone());
         roots.push(ConfiguredRoot { root, place });
+        let package = locked.package.clone();
+        settings.loaded.push(LoadedPackage { package, path });
     }
     settings.host.skills.splice(0..0, roots);
     settings.host.withheld_skills = withheld;

@@ -4,7 +4,7 @@ mod audit;
 mod checks;
 mod offer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -591,6 +591,11 @@ impl HostBuilder {
     /// Returns the names of skills that are not served, in whatever folder they are.
     pub fn withheld_skills(&self) -> &BTreeSet<String> {
         &self.config.withheld_skills
+    }
+
+    /// Returns the files of components with names of their own, by these names.
+    pub fn named_components(&self) -> &BTreeMap<String, PathBuf> {
+        &self.config.named_components
     }
 
     /// Returns the folders of tool components in order.

@@ -1,0 +1,136 @@
+//! The packages of a running server: what it reads again when its configuration, its lock file or a
+//! key changes.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use skillhost::config::Config;
+use skillhost::{HostBuilder, Line};
+use skillhost_mcp::{DeniedPackages, ReadSettings};
+use skillhost_packages::{LockedPackage, Store};
+use skillhost_program::options::CommonOptions;
+
+use super::{add_locked, lock_file, named_store_folder, read_lock, skills, skills_folder};
+use crate::settings::{LoadedPackage, Settings};
+
+/// The packages of a running server.
+pub(crate) struct LivePackages {
+    options: CommonOptions,
+    /// The configuration that the server was started with.
+    started: Config,
+    /// The packages that it has loaded since, at most one of each path.
+    loaded: Mutex<Vec<LoadedPackage>>,
+}
+
+impl LivePackages {
+    pub(crate) fn new(options: CommonOptions, settings: &Settings) -> Self {
+        Self {
+            options,
+            started: settings.host.clone(),
+            loaded: Mutex::new(settings.loaded.clone()),
+        }
+    }
+
+    /// Reads the grants, pins, locked components and locked skills as they are now, and checks them
+    /// as at the start. Leaves out a skill that is not as locked, and says why; no other skill gets
+    /// its name.
+    ///
+    /// The egress process keeps its rules until the server ends, so the requests of a grant stay as
+    /// they were, unless it allows none any more. A denied component is left out: it ends at once.
+    pub(crate) fn read(&self, builder: HostBuilder) -> anyhow::Result<ReadSettings> {
+        let Self {
+            options, started, ..
+        } = self;
+        let opener = builder.opener();
+        let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
+        let trust = options.trust_settings().with_opener(opener);
+        let mut messages = Vec::new();
+        // The process sandbox allows the folders of the start alone.
+        let folder = skills_folder();
+        let is_package = |path: &Path| folder.as_ref().is_some_and(|it| path.starts_with(it));
+        let others = started.skills.iter();
+        let others = others.filter(|others| !is_package(&others.root.path));
+        settings.host.skills = others.cloned().collect();
+        let packages = &mut settings.packages;
+        if !packages.sources.is_empty() || !packages.skills.is_empty() {
+            let store = Store::open_to_read(&named_store_folder()?, &trust)?;
+            let lock = read_lock(&lock_file(options.config_file()), &trust)?;
+            packages.sources.retain(|name, _| {
+                let locked = lock.components.find(name);
+                let checked = locked.map(|locked| packages.denied.check(locked.digests()));
+                let (Some(locked), Some(Err(why))) = (locked, checked) else {
+                    return true;
+                };
+                messages.push(no_longer_served(locked, &why));
+                // No other file of this name gets its grant.
+                let pin = locked.content.hex().to_owned();
+                settings.host.pins.insert(locked.file_name(), pin);
+                false
+            });
+            add_locked(&mut settings, &lock, &store, &trust)?;
+            let mut log = |message| messages.push(message);
+            skills::add_roots(&mut settings, &lock, &store, &trust, Some(&mut log))?;
+        }
+        self.add_loaded(settings.loaded);
+        let mut config = settings.host;
+        for (component, grant) in &mut config.grants {
+            let before = started.grants.get(component);
+            let before = before.map(|it| (&it.network, &it.secret_files));
+            let is_same = before.is_some_and(|it| it == (&grant.network, &grant.secret_files));
+            if !is_same && !grant.network.is_empty() {
+                let (network, files) = before
+                    .map(|(network, files)| (network.clone(), files.clone()))
+                    .unwrap_or_default();
+                (grant.network, grant.secret_files) = (network, files);
+                tracing::warn!(
+                    "the requests of `{}` are granted as before; restart the server to change that",
+                    Line::new(component)
+                );
+            }
+        }
+        Ok(ReadSettings {
+            builder: builder.with_packages_of(config),
+            messages,
+        })
+    }
+
+    /// Returns the packages of a builder that the configuration denies now. Needs nothing else of
+    /// the configuration, nor the lock file or the store.
+    pub(crate) fn denied(&self, builder: &HostBuilder) -> anyhow::Result<DeniedPackages> {
+        let settings: Option<Settings> = self.options.load_again(builder.opener())?;
+        let list = settings.unwrap_or_default().packages.denied;
+        let mut denied = DeniedPackages::default();
+        for LoadedPackage { package, path } in &*self.loaded() {
+            let Err(why) = list.check(package.digests()) else {
+                continue;
+            };
+            let mut components = builder.named_components().iter();
+            if let Some((name, _)) = components.find(|(_, file)| *file == path) {
+                denied.components.insert(name.clone());
+            } else if builder.skills_roots().any(|root| root.path == *path) {
+                denied.skills.insert(package.name.clone());
+            } else {
+                // An earlier version, or one that was not taken up.
+                continue;
+            }
+            denied.messages.push(no_longer_served(package, &why));
+        }
+        Ok(denied)
+    }
+
+    /// Adds packages that are loaded from now on.
+    fn add_loaded(&self, new: Vec<LoadedPackage>) {
+        let mut loaded = self.loaded();
+        loaded.retain(|old| new.iter().all(|new| new.path != old.path));
+        loaded.extend(new);
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Vec<LoadedPackage>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_longer_served(package: &LockedPackage, why: &anyhow::Error) -> String {
+    let LockedPackage { kind, name, .. } = package;
+    format!("the {kind} `{name}` is no longer served: {why:#}")
+}

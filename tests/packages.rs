@@ -702,7 +702,9 @@ fn fetch_refuses_what_load_refuses() {
             let why = format!("the {kind} `{name}` is locked as unsigned");
             assert!(error.contains(&why), "{data}: {error}");
         }
-        user.good(&["update"]);
+        let error = user.bad(1, &["update"]);
+        assert!(error.contains("`--accept-signer`"), "{error}");
+        user.good(&["update", "--accept-signer"]);
         assert_eq!(user.good(&["fetch"]), format!("{name}: in the store\n"));
     }
 }
@@ -734,4 +736,129 @@ fn update_believes_nothing_of_a_lock_without_its_bytes() {
         let updated = user.good(&["update"]);
         assert!(!updated.contains("asks for"), "{updated}");
     }
+}
+
+#[test]
+fn edited_locks_hide_no_signer() {
+    for kind in ["component", "skill"] {
+        let user = User::new();
+        user.new_key("one");
+        user.new_key("two");
+        let place = format!("oci://{}/acme/*", user.registry.authority);
+        user.append(&format!(
+            "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+        ));
+        let push = |release: &str, key| match kind {
+            "skill" => user.push_skill_version(release, Some(key)),
+            _ => drop(user.push(&version(release), Some(key))),
+        };
+        push("1.0.0", "one");
+        let name = if kind == "skill" {
+            user.add_skill();
+            "report"
+        } else {
+            user.good(&["add", &user.reference()]);
+            "csv"
+        };
+        let first = user.lock();
+        let one = digest_of(&first, "signer", 0);
+        push("1.1.0", "two");
+        user.good(&["update", "--accept-signer"]);
+        let second = user.lock();
+        let two = digest_of(&second, "signer", 0);
+        let bundle = format!("bundle = \"{}\"\n", digest_of(&first, "bundle", 0));
+        let signer = format!("signer = \"{one}\"");
+        let unsigned = first.replace(&signer, "unsigned = true");
+        let other = "it has another signer; `--accept-signer`";
+        let unknown = "no signer of `[trust]` is known to have signed the locked version";
+        for (edited, shown, why) in [
+            (
+                first.replace(&one, &two),
+                format!("signer: was {one}\n"),
+                other,
+            ),
+            (
+                unsigned.replace(&bundle, ""),
+                "signer: was unsigned, not verified\n".to_owned(),
+                unknown,
+            ),
+            (
+                first.replace(&one, "key:00").replace(
+                    &bundle,
+                    &format!("bundle = \"{}\"\n", digest_of(&second, "bundle", 0)),
+                ),
+                "signer: was key:00, not verified\n".to_owned(),
+                unknown,
+            ),
+        ] {
+            user.program.write("skillhost.lock", edited);
+            let run = user.run(&["update"]);
+            assert_eq!(run.code, 1, "{run:?}");
+            assert!(run.stdout.contains(&shown), "{shown}: {run:?}");
+            assert!(run.stderr.contains(why), "{why}: {run:?}");
+        }
+        // Rolling back hides nothing either.
+        let edited = second.replacen(&two, &one, 1);
+        user.program.write("skillhost.lock", edited);
+        let run = user.run(&["rollback", name]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(
+            run.stdout.contains(&format!("signer: was {two}\n")),
+            "{run:?}"
+        );
+        assert!(run.stderr.contains(other), "{run:?}");
+        user.good(&["rollback", name, "--accept-signer"]);
+        assert_eq!(user.lock(), first);
+    }
+}
+
+#[test]
+fn edited_locks_hide_no_content() {
+    let user = User::new();
+    user.push_skill_version("1.0.0", None);
+    user.add_skill();
+    let first = user.lock();
+    user.push_skill_version("1.1.0", None);
+    user.good(&["update"]);
+    let second = user.lock();
+    let files = |lock: &str| {
+        let (_, files) = lock.split_once("[skill.files]\n").unwrap();
+        files.split("\n\n").next().unwrap().trim().to_owned()
+    };
+    let content = |lock: &str| digest_of(lock, "content", 0);
+    let edited = first
+        .replace(&files(&first), &files(&second))
+        .replace(&content(&first), &content(&second));
+    user.program.write("skillhost.lock", edited);
+    let shown = user.good(&["update"]);
+    for part in [
+        "  file: changed SKILL.md\n",
+        "  script: changed scripts/run.py\n",
+        "    - # Report 1.0.0\n",
+        "    + # Report 1.1.0\n",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Without the old files, all files are new.
+    user.program.write("skillhost.lock", &first);
+    fs::remove_file(user.blob(&digest_of(&first, "content", 0))).unwrap();
+    let shown = user.good(&["update"]);
+    for part in [
+        "  file: + SKILL.md\n",
+        "  script: + scripts/same.py\n",
+        "the store does not have the old files: all files count as new",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+
+    let user = User::new();
+    user.push(&count_lines(), None);
+    user.good(&["add", &user.reference()]);
+    let first = user.lock();
+    user.push(&with_section(count_lines(), &needs()), None);
+    user.good(&["update", "--accept-powers"]);
+    let edited = first.replace(&content(&first), &content(&user.lock()));
+    user.program.write("skillhost.lock", edited);
+    let error = user.bad(1, &["update"]);
+    assert!(error.contains("a new power; `--accept-powers`"), "{error}");
 }

@@ -888,7 +888,7 @@ fn changed_registries_are_refused() {
                 },
                 1,
                 UPDATE,
-                "it has another signer; `--accept-signer`",
+                "no signer of `[trust]` is known to have signed the locked version; `--accept-signer`",
             ),
         ],
     );

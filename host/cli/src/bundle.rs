@@ -294,9 +294,9 @@ impl ImportCommand {
             }
             Some(old) => {
                 let accept_downgrade = self.accept_downgrade;
-                let shown = self
-                    .accepted
-                    .show_skill(store, old, locked, &files, accept_downgrade);
+                let shown =
+                    self.accepted
+                        .show_skill(project, old, locked, &files, accept_downgrade);
                 if let Some(why) = shown? {
                     return Ok(Some(why));
                 }

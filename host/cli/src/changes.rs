@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use clap::Args;
 use skillhost::{Inspection, Line};
 use skillhost_packages::{
-    LockedComponent, LockedPackage, LockedSkill, Reference, Signer, SkillFiles, Store,
-    annotated_version, find_downgrade, read_skill,
+    LockedComponent, LockedPackage, LockedSkill, Reference, Signer, SkillFiles, annotated_version,
+    find_downgrade, named_content, read_named_skill, verified_signer,
 };
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, package_changes, skills};
+use crate::packages::{Known, Project, package_changes, skills};
 
 /// The changes that the operator accepts.
 #[derive(Args, Default)]
@@ -35,41 +35,62 @@ impl Accepted {
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
         // Never what the lock file says of it, which may have been edited.
-        let (old, before) = match project.read(old.package.clone()).await {
+        let (store, mut package) = (&project.store, old.package.clone());
+        let named = named_content(store, package.kind, &package.manifest);
+        let read = match named {
+            Ok(content) => {
+                package.content = content;
+                project.read(package).await
+            }
+            Err(error) => Err(error),
+        };
+        let (mut old, before) = match read {
             Ok((old, before)) => (old, Some(before)),
             Err(_) => (unknown(old), None),
         };
-        terminal::print(&changes(&old, before.as_ref(), new, after))?;
-        Ok(self.refusal(&old, before.is_some(), new, accept_downgrade))
+        let known = Known {
+            signer: verify_old_signer(project, &mut old.package, new)?,
+            version: before.is_some(),
+        };
+        terminal::print(&changes(&old, known, before.as_ref(), new, after))?;
+        Ok(self.refusal(&old, known, new, accept_downgrade))
     }
 
     /// Prints what changes if a skill is locked instead of the old one, like [`Accepted::show`].
     pub(crate) fn show_skill(
         &self,
-        store: &Store,
+        project: &Project<'_>,
         old: &LockedSkill,
         new: &LockedSkill,
         files: &SkillFiles,
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
-        let before = read_skill(old, store).ok();
-        terminal::print(&skills::changes(old, before.as_ref(), new, files, store))?;
-        let mut old = old.package.clone();
         // Never what the lock file says of it, which may have been edited.
+        let (store, mut old) = (&project.store, old.clone());
+        let before = read_named_skill(store, &old.manifest).ok();
+        old.files = before.as_ref().map(SkillFiles::digests).unwrap_or_default();
+        if let Ok(content) = named_content(store, old.kind, &old.manifest) {
+            old.package.content = content;
+        }
         let version = match new.source.parse::<Reference>() {
             Ok(_) => annotated_version(store, &old.manifest).ok(),
             // Repositories and sites give no version.
             Err(_) => Some(None),
         };
-        let is_known = version.is_some();
-        old.version = version.flatten();
-        Ok(self.package_refusal(&old, is_known, new, accept_downgrade))
+        let known = Known {
+            signer: verify_old_signer(project, &mut old.package, new)?,
+            version: version.is_some(),
+        };
+        old.package.version = version.flatten();
+        let before = before.as_ref();
+        terminal::print(&skills::changes(&old, known, before, new, files, store))?;
+        Ok(self.package_refusal(&old, known, new, accept_downgrade))
     }
 
     fn refusal(
         &self,
         old: &LockedComponent,
-        is_known: bool,
+        known: Known,
         new: &LockedComponent,
         accept_downgrade: bool,
     ) -> Option<String> {
@@ -77,24 +98,32 @@ impl Accepted {
         if gains_power && !self.accept_powers {
             return Some("it asks for a new power; `--accept-powers` accepts that".to_owned());
         }
-        self.package_refusal(old, is_known, new, accept_downgrade)
+        self.package_refusal(old, known, new, accept_downgrade)
     }
 
     /// Returns the reason why a change of a component or a skill needs an option that is not given.
-    /// The version of `old` does not count if it is not known.
+    /// What is not known of `old` does not count.
     fn package_refusal(
         &self,
         old: &LockedPackage,
-        is_known: bool,
+        known: Known,
         new: &LockedPackage,
         accept_downgrade: bool,
     ) -> Option<String> {
+        if !known.signer && !self.accept_signer {
+            return Some(
+                "no signer of `[trust]` is known to have signed the locked version; \
+                 `--accept-signer` accepts that"
+                    .to_owned(),
+            );
+        }
         // A first signature takes nothing away.
-        let loses_signer = !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
+        let loses_signer =
+            known.signer && !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
         if loses_signer && !self.accept_signer {
             return Some("it has another signer; `--accept-signer` accepts that".to_owned());
         }
-        let downgrade = if is_known {
+        let downgrade = if known.version {
             find_downgrade(old.version.as_deref(), new.version.as_deref())
         } else {
             Some("the store does not have the locked version to compare it with".to_owned())
@@ -106,6 +135,32 @@ impl Accepted {
             _ => None,
         }
     }
+}
+
+/// Returns whether the signer of the locked version is known, and sets it to the one that the store
+/// proves. Without a rule about signers, the lock file is believed.
+fn verify_old_signer(
+    project: &Project<'_>,
+    old: &mut LockedPackage,
+    new: &LockedPackage,
+) -> anyhow::Result<bool> {
+    let packages = &project.settings.packages;
+    let signers = match new.source.parse::<Reference>() {
+        Ok(reference) => packages.signers(&reference, &project.trust)?,
+        // Repositories and sites have no signatures.
+        Err(_) => None,
+    };
+    let Some(signers) = signers else {
+        return Ok(true);
+    };
+    let verified = verified_signer(old, &signers, &project.store);
+    Ok(match verified {
+        Some(signer) => {
+            old.signer = signer;
+            true
+        }
+        None => false,
+    })
 }
 
 /// Returns the entry of a component whose bytes cannot be read, without what only they can prove.
@@ -124,6 +179,7 @@ fn unknown(locked: &LockedComponent) -> LockedComponent {
 /// Returns what differs between two versions of a component.
 fn changes(
     old: &LockedComponent,
+    known: Known,
     before: Option<&Inspection>,
     new: &LockedComponent,
     after: &Inspection,
@@ -132,7 +188,7 @@ fn changes(
         format_line!("{} from {}", new.name, new.source),
         format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
     ];
-    lines.extend(package_changes(old, new));
+    lines.extend(package_changes(old, known, new));
     for (kind, old, new) in [
         ("tool", &old.tools, &new.tools),
         ("import", &old.imports, &new.imports),

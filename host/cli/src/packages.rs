@@ -511,8 +511,17 @@ pub(crate) fn version_line(locked: &LockedPackage) -> Option<Line> {
     Some(format_line!("version: {version}"))
 }
 
+/// What the store proves of a locked version.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// True if its signer is known.
+    pub(crate) signer: bool,
+    /// True if its version is known.
+    pub(crate) version: bool,
+}
+
 /// Returns what differs between two packages, apart from their contents.
-pub(crate) fn package_changes(old: &LockedPackage, new: &LockedPackage) -> Vec<Line> {
+pub(crate) fn package_changes(old: &LockedPackage, known: Known, new: &LockedPackage) -> Vec<Line> {
     let mut lines = Vec::new();
     if old.source != new.source {
         lines.push(format_line!("  source: was {}", old.source));
@@ -531,7 +540,10 @@ pub(crate) fn package_changes(old: &LockedPackage, new: &LockedPackage) -> Vec<L
     } else if new.version.is_some() && old.content != new.content {
         lines.push(format_line!("  version: {is}, with other bytes"));
     }
-    if old.signer != new.signer {
+    if !known.signer {
+        lines.push(format_line!("  signer: was {}, not verified", old.signer));
+        lines.push(format_line!("  {}", signer_line(&new.signer)));
+    } else if old.signer != new.signer {
         lines.push(format_line!("  signer: was {}", old.signer));
         lines.push(format_line!("  {}", signer_line(&new.signer)));
     }

@@ -96,8 +96,8 @@ impl RollbackCommand {
         (old, previous): (LockedSkill, LockedSkill),
     ) -> anyhow::Result<RolledBack> {
         let files = read_skill(project, &previous)?;
-        let (accepted, store) = (&self.accepted, &project.store);
-        if let Some(why) = accepted.show_skill(store, &old, &previous, &files, true)? {
+        let accepted = &self.accepted;
+        if let Some(why) = accepted.show_skill(project, &old, &previous, &files, true)? {
             return Ok(Err(why));
         }
         let turn = project.begin_change(PackageKind::Skill, &self.name)?;

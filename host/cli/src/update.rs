@@ -116,13 +116,10 @@ impl UpdateCommand {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 return Ok(Exit::Ok);
             }
-            Some(old) => self.accepted.show_skill(
-                &project.store,
-                old,
-                &locked,
-                &files,
-                self.accept_downgrade,
-            )?,
+            Some(old) => {
+                self.accepted
+                    .show_skill(project, old, &locked, &files, self.accept_downgrade)?
+            }
         };
         if let Some(why) = refusal {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));

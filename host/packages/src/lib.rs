@@ -116,7 +116,10 @@ pub use identity::SignerIdentity;
 pub use import::{ForeignSkill, read_foreign_lock};
 pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
 pub use manifest::PackageKind;
-pub use package::{PulledPackage, annotated_version, pull, read_skill, verify_locked};
+pub use package::{
+    PulledPackage, annotated_version, named_content, pull, read_named_skill, read_skill,
+    verified_signer, verify_locked,
+};
 pub use push::{PushedPackage, push, push_skill};
 pub use quote::quote;
 pub use reference::Reference;

@@ -343,7 +343,7 @@ pub(crate) fn verify(
         let bundle = locked.bundle.as_ref().with_context(|| {
             format!(
                 "the {kind} `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
-                 signature; `skillhost update {name}` looks for one"
+                 signature; `skillhost update {name} --accept-signer` looks for one"
             )
         })?;
         verify_signer(locked, signers, &read(bundle, MAX_BUNDLE)?)?;
@@ -375,10 +375,53 @@ pub(crate) fn verify(
 ///
 /// If the manifest is missing or damaged.
 pub fn annotated_version(store: &Store, manifest: &Digest) -> anyhow::Result<Option<String>> {
-    let bytes = store.read(manifest, MAX_MANIFEST)?;
-    let bytes = bytes.context("the manifest is not in the store")?;
-    let manifest = Manifest::parse(&bytes, None)?;
+    let manifest = read_manifest(store, manifest)?;
     Ok(manifest.version()?.map(str::to_owned))
+}
+
+/// Returns the digest of the component or layer that a manifest in the store names.
+///
+/// # Errors
+///
+/// If the manifest is missing or damaged, or of another kind.
+pub fn named_content(
+    store: &Store,
+    kind: PackageKind,
+    manifest: &Digest,
+) -> anyhow::Result<Digest> {
+    Ok(read_manifest(store, manifest)?.layer(kind)?.digest.clone())
+}
+
+/// Reads the files of the skill that a manifest in the store names, whatever a lock file says of
+/// them.
+///
+/// # Errors
+///
+/// If the manifest or the layer is missing or damaged.
+pub fn read_named_skill(store: &Store, manifest: &Digest) -> anyhow::Result<SkillFiles> {
+    let manifest = read_manifest(store, manifest)?;
+    let layer = manifest.layer(PackageKind::Skill)?;
+    let bytes = store.read(&layer.digest, MAX_COMPONENT)?;
+    layer::unpack(layer, &bytes.context("the layer is not in the store")?)
+}
+
+/// Returns which of `signers` signed the manifest of a locked package, by its bundle in the store.
+/// Returns `None` if the bundle is missing or damaged, or signed by another.
+pub fn verified_signer(
+    locked: &LockedPackage,
+    signers: &[TrustedSigner],
+    store: &Store,
+) -> Option<Signer> {
+    let bundle = store.read(locked.bundle.as_ref()?, MAX_BUNDLE).ok()??;
+    let mut found = signers
+        .iter()
+        .map(|it| it.verify(&bundle, &locked.manifest));
+    found.find_map(Result::ok)
+}
+
+fn read_manifest(store: &Store, digest: &Digest) -> anyhow::Result<Manifest> {
+    let bytes = store.read(digest, MAX_MANIFEST)?;
+    Manifest::parse(&bytes.context("the manifest is not in the store")?, None)
 }
 
 /// Returns the message about a package that is not in the store.

@@ -14,7 +14,9 @@ use skillhost_program::options::open_catalog_with;
 use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
-use super::{Project, check_manifest, check_source, not_locked, package_changes, signer_line};
+use super::{
+    Known, Project, check_manifest, check_source, not_locked, package_changes, signer_line,
+};
 use crate::line_diff::{LineChange, line_diff};
 use crate::settings::{LoadedPackage, Settings};
 
@@ -302,6 +304,7 @@ fn metadata_lines(metadata: &SkillMetadata) -> Vec<Line> {
 /// Returns what differs between two versions of a skill.
 pub(crate) fn changes(
     old: &LockedSkill,
+    known: Known,
     before: Option<&SkillFiles>,
     new: &LockedSkill,
     after: &SkillFiles,
@@ -311,7 +314,7 @@ pub(crate) fn changes(
         format_line!("{} from {}", new.name, new.source),
         format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
     ];
-    lines.extend(package_changes(old, new));
+    lines.extend(package_changes(old, known, new));
     if old.commit != new.commit {
         let commit = |locked: &LockedSkill| locked.commit.clone().unwrap_or_default();
         lines.push(format_line!("  commit: {} -> {}", commit(old), commit(new)));
@@ -343,7 +346,7 @@ pub(crate) fn changes(
     }
     let Some(before) = before else {
         lines.push(format_line!(
-            "  the store does not have the old files: changes of SKILL.md are not shown"
+            "  the store does not have the old files: all files count as new; `skillhost fetch` gets them"
         ));
         return lines;
     };

@@ -220,6 +220,16 @@ fn update_shows_what_changes_in_a_skill() {
         "{shown}"
     );
     assert_eq!(shown.matches("\n    + line ").count(), 36, "{shown}");
+    // A long line is shown where it differs.
+    let long = |end: &str| skill_md(&format!("# One\n{}{end}\n", "word ".repeat(100)));
+    user.push_skill(&[("SKILL.md", &long("rules"))], Some("two"));
+    user.good(&["update"]);
+    user.push_skill(&[("SKILL.md", &long("secrets"))], Some("two"));
+    let shown = user.good(&["update"]);
+    assert!(
+        shown.contains("word rules\n") && shown.contains("word secrets\n"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -4,6 +4,9 @@
 /// everywhere. Beyond it, all their lines count as changed.
 const MAX_PAIRS: usize = 4_000_000;
 
+/// The characters before the first difference of a long line that are shown.
+const BEFORE: usize = 40;
+
 /// A line of one of the texts only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineChange<'t> {
@@ -44,6 +47,36 @@ pub(crate) fn line_diff<'t>(old: &'t str, new: &'t str) -> Vec<LineChange<'t>> {
     changes
 }
 
+impl<'t> LineChange<'t> {
+    fn text(self) -> &'t str {
+        let (Self::Removed(text) | Self::Added(text)) = self;
+        text
+    }
+
+    fn is_added(self) -> bool {
+        matches!(self, Self::Added(_))
+    }
+
+    /// Returns the part of the line to show in `max` characters: its start, or where it begins to
+    /// differ from the most similar line of the other text. Also returns whether something is left
+    /// out before it.
+    pub(crate) fn differing_part(self, others: &[Self], max: usize) -> (&'t str, bool) {
+        let text = self.text();
+        let others = others.iter().filter(|it| it.is_added() != self.is_added());
+        let common = |other: &Self| {
+            let pairs = text.chars().zip(other.text().chars());
+            pairs.take_while(|(a, b)| a == b).count()
+        };
+        let common = others.map(common).max().unwrap_or_default();
+        if common + BEFORE <= max {
+            return (text, false);
+        }
+        let mut chars = text.char_indices();
+        let start = chars.nth(common - BEFORE).map_or(0, |(start, _)| start);
+        (&text[start..], start > 0)
+    }
+}
+
 /// Returns the length of the longest common sequence of the lines from each pair of positions on.
 fn common_lines(old: &[&str], new: &[&str]) -> Vec<u32> {
     let width = new.len() + 1;
@@ -64,6 +97,24 @@ fn common_lines(old: &[&str], new: &[&str]) -> Vec<u32> {
 mod tests {
     use super::LineChange::{Added, Removed};
     use super::*;
+
+    #[test]
+    fn shows_long_lines_where_they_differ() {
+        let same = "é".repeat(200);
+        let (old, new) = (format!("{same}old"), format!("{same}new"));
+        let longer = format!("{old}er");
+        let changes = [Removed("x"), Removed(&old), Added(&new), Added("y")];
+        let part = |at: usize| changes[at].differing_part(&changes, 160);
+        assert_eq!(part(0), ("x", false));
+        let expected = format!("{}old", "é".repeat(BEFORE));
+        assert_eq!(part(1), (&*expected, true));
+        assert_eq!(part(2), (&*expected.replace("old", "new"), true));
+        // One is the start of the other.
+        let changes = [Removed(&old), Added(&longer)];
+        let parts = changes.map(|it| it.differing_part(&changes, 160).0.to_owned());
+        assert_eq!(parts[1], format!("{}er", parts[0]));
+        assert_eq!(Added(&new).differing_part(&[], 160), (&*new, false));
+    }
 
     #[test]
     fn finds_the_lines_that_differ() {

@@ -359,9 +359,15 @@ pub(crate) fn changes(
     if !changes.is_empty() {
         lines.push(format_line!("  SKILL.md:"));
     }
-    lines.extend(changes.iter().take(MAX_CHANGED).map(|change| match change {
-        LineChange::Removed(line) => format_line!("    - {}", Line::start(line, MAX_LINE_CHARS)),
-        LineChange::Added(line) => format_line!("    + {}", Line::start(line, MAX_LINE_CHARS)),
+    let shown = &changes[..changes.len().min(MAX_CHANGED)];
+    lines.extend(shown.iter().map(|change| {
+        let sign = match change {
+            LineChange::Removed(_) => '-',
+            LineChange::Added(_) => '+',
+        };
+        let (part, is_cut) = change.differing_part(shown, MAX_LINE_CHARS);
+        let dots = if is_cut { "…" } else { "" };
+        format_line!("    {sign} {dots}{}", Line::start(part, MAX_LINE_CHARS))
     }));
     if let Some(more) = changes.len().checked_sub(MAX_CHANGED + 1) {
         lines.push(format_line!(

@@ -1,7 +1,7 @@
 //! References to packages: `oci://REGISTRY/REPOSITORY:TAG` or `…@sha256:DIGEST`.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail, ensure};
@@ -14,6 +14,9 @@ const SCHEME: &str = "oci://";
 
 /// The tag of a reference that names neither a tag nor a digest.
 const DEFAULT_TAG: &str = "latest";
+
+/// The maximum bytes of a host with its port, as DNS has names.
+const MAX_AUTHORITY: usize = 253 + ":65535".len();
 
 /// The maximum bytes of a repository's name, as registries have it.
 const MAX_REPOSITORY: usize = 255;
@@ -141,7 +144,14 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
 
 /// Checks the authority of a registry, a repository or a site: a host name with a dot, `localhost`, or an
 /// address, and perhaps a port.
+///
+/// Accepts one spelling of each. Guards against: a registry with two names, of which a rule of
+/// `[trust]` has one.
 pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
+    ensure!(
+        authority.len() <= MAX_AUTHORITY,
+        "the host has more than {MAX_AUTHORITY} bytes"
+    );
     let parsed: http::uri::Authority = authority.parse().context("the host is invalid")?;
     let host = parsed.host();
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.:[]".contains(&c);
@@ -149,20 +159,50 @@ pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
         authority.bytes().all(is_plain),
         "the host may have lower-case letters, digits, `-`, `.` and a port"
     );
-    let port = authority.strip_prefix(host).unwrap_or_default();
-    let has_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
+    let rest = authority.strip_prefix(host).unwrap_or_default();
+    if !rest.is_empty() {
+        let port = rest.strip_prefix(':').unwrap_or_default();
+        let is_canonical = |it: &u16| *it > 0 && it.to_string() == port;
+        ensure!(
+            port.parse().is_ok_and(|it: u16| is_canonical(&it)),
+            "the host has an invalid port, or zeros before it"
+        );
+        // Plain HTTP goes to this machine alone.
+        ensure!(
+            port != "443" && (port != "80" || !is_loopback(host)),
+            "leave out the port {port}, which is the default"
+        );
+    }
+    check_host(host)
+}
+
+/// Checks that a host has its only spelling.
+fn check_host(host: &str) -> anyhow::Result<()> {
+    if let Some(address) = host.strip_prefix('[') {
+        let address = address.strip_suffix(']').unwrap_or_default();
+        let parsed: Ipv6Addr = address.parse().context("the address is invalid")?;
+        // The address of a mapped one is an IPv4 address.
+        ensure!(
+            parsed.to_canonical() == parsed && parsed.to_string() == address,
+            "write the address `{address}` as `{}`",
+            parsed.to_canonical()
+        );
+        return Ok(());
+    }
+    let last = host.rsplit('.').next().unwrap_or_default();
+    // Resolvers also take `127.1`, `0177.0.0.1` and `127.0.0.0x1` for addresses.
+    if last.starts_with(|c: char| c.is_ascii_digit()) {
+        let parsed: Result<Ipv4Addr, _> = host.parse();
+        parsed.context("write the address as four numbers without leading zeros")?;
+        return Ok(());
+    }
     ensure!(
-        port.is_empty() || port.strip_prefix(':').is_some_and(has_port),
-        "the host has an invalid port"
-    );
-    ensure!(
-        host == "localhost" || host.contains('.') || host.starts_with('['),
+        host == "localhost" || host.contains('.'),
         "the host `{host}` must be a name with a dot, an address or `localhost`"
     );
-    // A registry with two names would have two rules of trust.
     ensure!(
-        !host.ends_with('.') && port != ":443",
-        "leave out the dot at the end of the host, and the port 443"
+        !host.contains(['[', ']', ':']) && host.split('.').all(|label| !label.is_empty()),
+        "the host may have lower-case letters and digits, and one dot between its parts"
     );
     Ok(())
 }
@@ -228,6 +268,12 @@ mod tests {
                 "oci://localhost:5000/a/b_c/d-e:x",
             ),
             ("oci://[::1]:5000/a:x", "oci://[::1]:5000/a:x"),
+            ("oci://[2001:db8::1]/a:x", "oci://[2001:db8::1]/a:x"),
+            ("oci://10.0.0.1:5000/a:x", "oci://10.0.0.1:5000/a:x"),
+            (
+                "oci://1.registry.example:80/a:x",
+                "oci://1.registry.example:80/a:x",
+            ),
         ] {
             let reference: Reference = text.parse().unwrap();
             assert_eq!(reference.to_string(), shown);
@@ -263,6 +309,29 @@ mod tests {
             "oci://registry.example:x/csv",
             "oci://registry.example:443/csv",
             "oci://registry.example./csv",
+            "oci://registry..example/csv",
+            "oci://127.0.0.1:05055/csv",
+            "oci://registry.example:0443/csv",
+            "oci://registry.example:0/csv",
+            "oci://localhost:80/csv",
+            "oci://127.0.0.1:80/csv",
+            "oci://[::1]:80/csv",
+            "oci://[::1]:443/csv",
+            "oci://127.1/csv",
+            "oci://127.0.0.01/csv",
+            "oci://0177.0.0.1/csv",
+            "oci://127.0.0.0x1/csv",
+            "oci://1.2.3.4.5/csv",
+            "oci://[0::1]/csv",
+            "oci://[0:0:0:0:0:0:0:1]:5000/csv",
+            "oci://[::0001]/csv",
+            "oci://[::ffff:127.0.0.1]/csv",
+            "oci://[::ffff:7f00:1]/csv",
+            "oci://[127.0.0.1]/csv",
+            "oci://[localhost]/csv",
+            "oci://::1/csv",
+            "oci://[::1]a.example/csv",
+            &format!("oci://{}.example/csv", "a".repeat(300)),
         ] {
             assert!(text.parse::<Reference>().is_err(), "{text}");
         }

@@ -53,7 +53,7 @@ fn parses_sites_and_skills() {
             "https://site.example#reports",
         ),
         ("https://site.example/#a-1", "https://site.example#a-1"),
-        ("http://localhost:80#a", "http://localhost:80#a"),
+        ("http://localhost:8080#a", "http://localhost:8080#a"),
     ] {
         assert_eq!(text.parse::<SiteSource>().unwrap().to_string(), shown);
     }
@@ -65,6 +65,8 @@ fn parses_sites_and_skills() {
         "https://site.example/x#a",
         "https://user@site.example#a",
         "http://site.example#a",
+        "http://localhost:080#a",
+        "https://[0::1]#a",
         "ftp://site.example#a",
     ] {
         assert!(text.parse::<SiteSource>().is_err(), "{text}");

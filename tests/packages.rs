@@ -30,9 +30,9 @@ use serde_json::json;
 
 use crate::needs::{count_lines, with_custom_section, with_section};
 use crate::support::certificates::write_private;
-use crate::support::guests;
 use crate::support::program::{Program, Run, finish};
 use crate::support::registry::{TestRegistry, answer};
+use crate::support::{guests, repository};
 
 /// A user with a configuration, skills and an empty store.
 struct User {
@@ -127,6 +127,31 @@ impl User {
         let mut arguments = vec!["push", &*reference];
         arguments.extend(key.iter().flat_map(|key| ["--key", key]));
         self.good(&arguments)
+    }
+
+    /// Locks and configures a component of any bytes, which are in the store, as no verb would.
+    fn lock_bytes(&self, name: &str, bytes: &[u8], tool: &str) {
+        let write = |bytes: &[u8]| {
+            let digest = skillhost_packages::Digest::of(bytes);
+            fs::write(self.blob(&digest.to_string()), bytes).unwrap();
+            digest
+        };
+        self.good(&["store", "list"]);
+        let content = write(bytes);
+        let manifest = json!({"schemaVersion": 2, "layers": [{
+            "mediaType": "application/wasm", "digest": content, "size": bytes.len(),
+        }]});
+        let manifest = write(manifest.to_string().as_bytes());
+        let source = self.reference().replace("csv", name);
+        let lock = self.files()[1].clone().unwrap_or_default();
+        let entry = format!(
+            "[[component]]\nname = \"{name}\"\nsource = \"{source}\"\nmanifest = \"{manifest}\"\n\
+             content = \"{content}\"\nsize = {}\nunsigned = true\ntools = [\"{tool}\"]\nimports = \
+             []\npowers = []\n",
+            bytes.len()
+        );
+        self.program.write("skillhost.lock", lock + &entry);
+        self.append(&format!("[components.{name}]\nsource = \"{source}\"\n"));
     }
 
     fn call(&self) -> Run {
@@ -706,6 +731,37 @@ fn fetch_refuses_what_load_refuses() {
         assert!(error.contains("`--accept-signer`"), "{error}");
         user.good(&["update", "--accept-signer"]);
         assert_eq!(user.good(&["fetch"]), format!("{name}: in the store\n"));
+    }
+}
+
+/// Returns components that no host loads beside `count_lines`, with the reason.
+fn unloadable() -> [(Vec<u8>, &'static str); 3] {
+    let built_in = repository().join("guest-tools/dist/read_skill.wasm");
+    [
+        (b"text".to_vec(), "is not a component"),
+        (fs::read(built_in).unwrap(), "which `the host` has too"),
+        (
+            with_custom_section(count_lines(), "version", "2"),
+            "which `aaa` has too",
+        ),
+    ]
+}
+
+#[test]
+fn fetch_inspects_what_load_inspects() {
+    for (bytes, why) in unloadable() {
+        let user = User::new();
+        user.lock_bytes("aaa", &count_lines(), "count_lines");
+        user.lock_bytes("zzz", &bytes, "other");
+        let before = user.files();
+        let run = user.run(&["fetch"]);
+        assert_eq!(
+            (run.code, &*run.stdout),
+            (4, "aaa: in the store\n"),
+            "{run:?}"
+        );
+        assert!(run.stderr.contains(why), "{why}: {run:?}");
+        assert_eq!(user.files(), before);
     }
 }
 

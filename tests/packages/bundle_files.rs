@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::rollback::{updated_skill_user, updated_user};
 use super::state::State;
-use super::{GRANT, User, digest_of};
+use super::{GRANT, User, count_lines, digest_of, unloadable};
+use crate::support::repository;
 
 /// Returns a user without a network, who has a bundle file of another and its key.
 fn receiver(from: &User, files: &[&str]) -> User {
@@ -285,4 +286,43 @@ fn refused_bundle_file_changes_nothing() {
     let error = user.bad(4, &["bundle", "export", "none.tar"]);
     assert!(error.contains("names no component"), "{error}");
     assert!(!user.path("none.tar").exists());
+}
+
+#[test]
+fn import_writes_nothing_if_a_component_would_not_load() {
+    for (bytes, why) in unloadable() {
+        let author = User::new();
+        author.lock_bytes("aaa", &count_lines(), "count_lines");
+        author.lock_bytes("zzz", &bytes, "other");
+        author.good(&["bundle", "export", "air.tar"]);
+        let user = receiver(&author, &["air.tar"]);
+        user.good(&["store", "list"]);
+        for write in [&[][..], &["--write"]] {
+            let stored = || State::read(&user.path("data"));
+            let before = stored();
+            let run = user.run(&[&["bundle", "import", "air.tar"], write].concat());
+            assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
+            assert!(run.stderr.contains(why), "{why}: {run:?}");
+            assert!(run.stderr.contains("cannot import `zzz`"), "{run:?}");
+            assert_eq!(before.difference(&stored()), [""; 0].map(PathBuf::from));
+            assert!(user.files()[1].is_none());
+        }
+    }
+}
+
+#[test]
+fn import_keeps_the_tools_of_other_components() {
+    let author = User::new();
+    let search = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
+    author.lock_bytes("aaa", &fs::read(search).unwrap(), "x");
+    author.lock_bytes("zzz", &count_lines(), "count_lines");
+    author.good(&["bundle", "export", "air.tar"]);
+    let user = receiver(&author, &["air.tar"]);
+    user.lock_bytes("own", &count_lines(), "count_lines");
+    let error = user.bad(4, &["bundle", "import", "air.tar", "--write"]);
+    assert!(error.contains("which `own` has too"), "{error}");
+    assert_eq!(
+        user.good(&["bundle", "import", "air.tar"]),
+        "aaa: in the store\nzzz: in the store\n"
+    );
 }

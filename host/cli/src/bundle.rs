@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
-use skillhost::Catalog;
+use skillhost::{Catalog, Inspection};
 use skillhost_packages::{
     BundleFile, LockFile, LockedComponent, LockedPackage, LockedSkill, PackageKind, PublicKey,
     Reference, RegistrySettings, SigningKey, SkillSource, add_source, check_target, export,
@@ -136,8 +136,13 @@ impl ImportCommand {
         // All of them before the first is written.
         let mut components = Vec::new();
         for locked in bundle.lock().components.iter() {
-            let verified = self.verify(&project, bundle, locked);
+            let verified = self.verify(&project, bundle, locked).await;
             components.push(verified.with_context(|| cannot_import(locked))?);
+        }
+        for (at, (locked, ..)) in components.iter().enumerate() {
+            let earlier = components[..at].iter().map(|(other, ..)| other);
+            let others = earlier.chain(project.served_components().filter(|_| self.write));
+            packages::check_tools(locked, others).with_context(|| cannot_import(locked))?;
         }
         let others = open_catalog(&project.settings.host)?;
         let mut skills = Vec::new();
@@ -149,7 +154,7 @@ impl ImportCommand {
         let turn = project.store.lock()?;
         project.store.keep(&project.lock_file, &turn)?;
         drop(turn);
-        for (locked, _) in &components {
+        for (locked, ..) in &components {
             bundle.store(locked, &project.store)?;
         }
         for (locked, _) in &skills {
@@ -163,8 +168,8 @@ impl ImportCommand {
             }
             anyhow::Ok(())
         };
-        for (locked, source) in &components {
-            let written = self.write(&mut project, locked, source).await;
+        for (locked, inspection, source) in &components {
+            let written = self.write(&mut project, locked, inspection, source).await;
             report(locked, written)?;
         }
         for (locked, source) in &skills {
@@ -174,21 +179,27 @@ impl ImportCommand {
         Ok(exit)
     }
 
-    /// Checks a component of the file by this configuration.
-    fn verify(
+    /// Checks a component of the file by this configuration, and inspects it.
+    async fn verify(
         &self,
         project: &Project<'_>,
         bundle: &BundleFile,
         locked: &LockedComponent,
-    ) -> anyhow::Result<(LockedPackage, Reference)> {
+    ) -> anyhow::Result<(LockedComponent, Inspection, Reference)> {
         let source: Reference = locked.source.parse()?;
         packages::check_source(locked, &source)?;
         packages::check_manifest(&locked.manifest, &source)?;
         self.check_configured(project, locked)?;
         let packages = &project.settings.packages;
         let signers = packages.signers(&source, &project.trust)?;
-        let locked = bundle.verify(locked, signers.as_deref(), &packages.denied)?;
-        Ok((locked, source))
+        let verified = bundle.verify(locked, signers.as_deref(), &packages.denied)?;
+        // Not among the blobs before all are checked.
+        let folder = project.store.temporary_folder()?;
+        let file = folder.path().join(locked.file_name());
+        bundle.write_component(&verified, &file)?;
+        let version = bundle.annotated_version(&verified)?;
+        let (locked, inspection) = packages::inspect(verified, &file, version).await?;
+        Ok((locked, inspection, source))
     }
 
     /// Checks a skill of the file by this configuration. `others` are the skills of the configured
@@ -236,13 +247,13 @@ impl ImportCommand {
     async fn write(
         &self,
         project: &mut Project<'_>,
-        package: &LockedPackage,
+        locked: &LockedComponent,
+        inspection: &Inspection,
         source: &Reference,
     ) -> anyhow::Result<Option<String>> {
         if !self.write {
-            return print_stored(package);
+            return print_stored(locked);
         }
-        let (locked, inspection) = project.describe(package.clone()).await?;
         let name = locked.name.clone();
         let is_named = project.settings.packages.sources.contains_key(&name);
         match project
@@ -252,22 +263,22 @@ impl ImportCommand {
             .filter(|_| is_named)
             .cloned()
         {
-            Some(old) if old == locked => {
+            Some(old) if old == *locked => {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 return Ok(None);
             }
             Some(old) => {
                 let shown =
                     self.accepted
-                        .show(project, &old, &locked, &inspection, self.accept_downgrade);
+                        .show(project, &old, locked, inspection, self.accept_downgrade);
                 if let Some(why) = shown.await? {
                     return Ok(Some(why));
                 }
             }
-            None => terminal::print(&add::lines(&locked, &inspection, project))?,
+            None => terminal::print(&add::lines(locked, inspection, project))?,
         }
         let turn = project.begin_change(PackageKind::Component, &name)?;
-        project.lock_component(locked, &turn)?;
+        project.lock_component(locked.clone(), &turn)?;
         if !is_named {
             add_source(&project.config_file, PackageKind::Component, &name, source)?;
         }

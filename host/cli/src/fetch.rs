@@ -20,22 +20,16 @@ pub(crate) struct FetchCommand {
 }
 
 impl FetchCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let project = Project::open(&options, self.registry.settings()?)?;
+        let mut project = Project::open(&options, self.registry.settings()?)?;
         project.warn_if_empty();
         // First: what is fetched must not be cleaned away meanwhile.
         let turn = project.store.lock()?;
         project.store.keep(&project.lock_file, &turn)?;
         drop(turn);
         let mut exit = Exit::Ok;
-        let packages = &project.settings.packages;
-        let components = packages.sources.iter();
-        let components =
-            components.map(|(name, it)| (name, &it.place, fetch_component(&project, name, it)));
-        let skills = packages.skills.iter();
-        let skills = skills.map(|(name, it)| (name, &it.place, project.fetch_skill(name, it)));
-        for (name, place, fetched) in components.chain(skills) {
+        let mut report = |name: &str, place: &str, fetched: anyhow::Result<&str>| {
             match fetched {
                 Ok(done) => terminal::print(&[format_line!("{name}: {done}")])?,
                 Err(error) => {
@@ -43,14 +37,23 @@ impl FetchCommand {
                     exit = Exit::Setup;
                 }
             }
+            anyhow::Ok(())
+        };
+        let packages = project.settings.packages.clone();
+        for (name, source) in &packages.sources {
+            let fetched = fetch_component(&mut project, name, source).await;
+            report(name, &source.place, fetched)?;
+        }
+        for (name, source) in &packages.skills {
+            report(name, &source.place, project.fetch_skill(name, source))?;
         }
         Ok(exit)
     }
 }
 
-/// Gets the blobs of a locked component if they are missing. Returns what was done.
-fn fetch_component(
-    project: &Project<'_>,
+/// Gets the blobs of a locked component if they are missing, and inspects it. Returns what was done.
+async fn fetch_component(
+    project: &mut Project<'_>,
     name: &str,
     source: &ConfiguredSource,
 ) -> anyhow::Result<&'static str> {
@@ -63,10 +66,15 @@ fn fetch_component(
         check(&project.settings, name, source, lock, store, &project.trust)
     };
     let is_whole = project.store.read(&locked.content, locked.size);
-    if matches!(is_whole, Ok(Some(_))) && as_load().is_ok() {
-        return Ok("in the store");
-    }
-    project.fetch(locked, &source.reference)?;
-    as_load()?;
-    Ok("fetched")
+    let done = if matches!(is_whole, Ok(Some(_))) && as_load().is_ok() {
+        "in the store"
+    } else {
+        project.fetch(locked, &source.reference)?;
+        as_load()?;
+        "fetched"
+    };
+    let (inspected, _) = project.describe(locked.package.clone()).await?;
+    // The next component is compared with these tools, not with those that the lock file names.
+    project.lock.components.set(inspected);
+    Ok(done)
 }

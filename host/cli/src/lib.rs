@@ -292,7 +292,7 @@ impl Verb {
             Self::Update(update) => update.execute(options).await,
             Self::Rollback(rollback) => rollback.execute(options).await,
             Self::Deny(deny) => deny.execute(options),
-            Self::Fetch(fetch) => fetch.execute(options),
+            Self::Fetch(fetch) => fetch.execute(options).await,
             Self::Lock(lock) => lock.execute(options),
             Self::Store(store) => store.execute(options),
             Self::Bundle(bundle) => bundle.execute(options).await,

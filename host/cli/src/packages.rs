@@ -378,33 +378,11 @@ impl<'o> Project<'o> {
     /// Inspects a component of the store, whatever the lock file says of it.
     pub(crate) async fn read(
         &self,
-        mut package: LockedPackage,
+        package: LockedPackage,
     ) -> anyhow::Result<(LockedComponent, Inspection)> {
+        let version = annotated_version(&self.store, &package.manifest)?;
         let path = self.store.path(&package.content);
-        let inspection = inspector(&path).run().await?;
-        ensure!(
-            inspection.digest == package.content.hex(),
-            "the bytes of {} in the store have another digest",
-            package.content
-        );
-        let tools = match &inspection.tools {
-            Ok(tools) => tools.iter().map(|tool| tool.name.clone()).collect(),
-            Err(why) => bail!(
-                "the component of `{}` would be refused: {why}",
-                package.source
-            ),
-        };
-        let own = inspection.metadata.version.clone();
-        package.version = annotated_version(&self.store, &package.manifest)?
-            .or(own.filter(|version| version.len() <= MAX_VERSION));
-        let imports = inspection.imports.iter();
-        let locked = LockedComponent {
-            package,
-            tools,
-            imports: imports.map(|it| it.name.clone()).collect(),
-            powers: powers(&inspection),
-        };
-        Ok((locked, inspection))
+        inspect(package, &path, version).await
     }
 
     /// Gets the blobs of a locked component from this source, and no others.
@@ -442,32 +420,69 @@ impl<'o> Project<'o> {
     /// Refuses a component with a tool that is built in or in another locked component that the
     /// configuration names: it would not be served.
     fn check_tools(&self, locked: &LockedComponent) -> anyhow::Result<()> {
+        check_tools(locked, self.served_components())
+    }
+
+    /// Returns the locked components that the configuration names. A kill may leave others.
+    pub(crate) fn served_components(&self) -> impl Iterator<Item = &LockedComponent> {
         let configured = &self.settings.packages.sources;
-        let others = self.lock.components.iter().filter(|other| {
-            // A kill may leave an entry without a source, which is not served.
-            other.name != locked.name && configured.contains_key(&other.name)
-        });
-        let mut owners: BTreeMap<&str, &str> =
-            embedded::names().map(|it| (it, "the host")).collect();
-        for other in others {
-            owners.extend(
-                other
-                    .tools
-                    .iter()
-                    .map(|tool| (tool.as_str(), other.name.as_str())),
+        let locked = self.lock.components.iter();
+        locked.filter(|locked| configured.contains_key(&locked.name))
+    }
+}
+
+/// Refuses a component with a tool that is built in or in a component of another name.
+pub(crate) fn check_tools<'l>(
+    locked: &LockedComponent,
+    others: impl Iterator<Item = &'l LockedComponent>,
+) -> anyhow::Result<()> {
+    let mut owners: BTreeMap<&str, &str> = embedded::names().map(|it| (it, "the host")).collect();
+    for other in others.filter(|other| other.name != locked.name) {
+        let tools = other.tools.iter();
+        owners.extend(tools.map(|tool| (tool.as_str(), other.name.as_str())));
+    }
+    for tool in &locked.tools {
+        if let Some(owner) = owners.get(tool.as_str()) {
+            bail!(
+                "the component of `{}` has the tool `{}`, which `{owner}` has too",
+                locked.source,
+                quote(tool)
             );
         }
-        for tool in &locked.tools {
-            if let Some(owner) = owners.get(tool.as_str()) {
-                bail!(
-                    "the component of `{}` has the tool `{}`, which `{owner}` has too",
-                    locked.source,
-                    quote(tool)
-                );
-            }
-        }
-        Ok(())
     }
+    Ok(())
+}
+
+/// Inspects the component of a package in a file, and returns its entry of the lock file. `version`
+/// is the one in the manifest.
+pub(crate) async fn inspect(
+    mut package: LockedPackage,
+    file: &Path,
+    version: Option<String>,
+) -> anyhow::Result<(LockedComponent, Inspection)> {
+    let inspection = inspector(file).run().await?;
+    ensure!(
+        inspection.digest == package.content.hex(),
+        "the bytes of {} have another digest",
+        package.content
+    );
+    let tools = match &inspection.tools {
+        Ok(tools) => tools.iter().map(|tool| tool.name.clone()).collect(),
+        Err(why) => bail!(
+            "the component of `{}` would be refused: {why}",
+            package.source
+        ),
+    };
+    let own = inspection.metadata.version.clone();
+    package.version = version.or(own.filter(|version| version.len() <= MAX_VERSION));
+    let imports = inspection.imports.iter();
+    let locked = LockedComponent {
+        package,
+        tools,
+        imports: imports.map(|it| it.name.clone()).collect(),
+        powers: powers(&inspection),
+    };
+    Ok((locked, inspection))
 }
 
 /// Returns the requests and secrets that a component asks for, as the lock file names them.

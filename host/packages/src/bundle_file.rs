@@ -21,7 +21,7 @@ use crate::atomic;
 use crate::denied::DenyList;
 use crate::digest::Digest;
 use crate::lock::{LockFile, LockedPackage, LockedSkill};
-use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST};
+use crate::manifest::{Descriptor, MAX_COMPONENT, MAX_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
 use crate::package::{unpack_skill, verify};
 use crate::quote::quote;
 use crate::signature::{BUNDLE, MAX_BUNDLE, PublicKey, Signer, SigningKey, TrustedSigner};
@@ -276,6 +276,20 @@ impl BundleFile {
         let files = self.read_skill(locked)?;
         store.unpack(locked, &files)?;
         Ok(files)
+    }
+
+    /// Writes a component into a new file.
+    pub fn write_component(&self, locked: &LockedPackage, file: &Path) -> anyhow::Result<()> {
+        let bytes = self.files.read_blob(&locked.content, locked.size)?;
+        let written = File::create_new(file).and_then(|mut file| file.write_all(&bytes));
+        written.with_context(|| format!("cannot write `{}`", file.display()))
+    }
+
+    /// Returns the version that the manifest of a package names.
+    pub fn annotated_version(&self, locked: &LockedPackage) -> anyhow::Result<Option<String>> {
+        let bytes = self.files.read_blob(&locked.manifest, MAX_MANIFEST)?;
+        let manifest = Manifest::parse(&bytes, None)?;
+        Ok(manifest.version()?.map(str::to_owned))
     }
 
     /// Writes the blobs of a package into a store.

@@ -93,7 +93,7 @@ impl Store {
 
     /// Makes a folder that only this user can read. It is removed on drop, and after a kill by
     /// `store clean`.
-    pub(crate) fn temporary_folder(&self) -> anyhow::Result<TempDir> {
+    pub fn temporary_folder(&self) -> anyhow::Result<TempDir> {
         let folder = tempfile::Builder::new()
             .prefix(UNFINISHED)
             .permissions(Permissions::from_mode(0o700))

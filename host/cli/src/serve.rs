@@ -93,7 +93,7 @@ impl ServeCommand {
         let requests = PackageRequests::of(&settings, &options.trust_settings())?;
         if let Some(requests) = &requests {
             requests.packages()?;
-            requests.file.create_folder()?;
+            requests.file.create()?;
         }
         let asked = requests.iter().flat_map(PackageRequests::files);
         let asked: Vec<_> = asked.map(Path::to_owned).collect();

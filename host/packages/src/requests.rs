@@ -6,8 +6,13 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use skillhost_skills::named_file;
 use skillhost_skills::trust::{Trust, own_folder};
@@ -27,6 +32,16 @@ const MAX_CLIENT: usize = 64;
 
 /// The maximum characters of a reason.
 pub const MAX_REASON: usize = 500;
+
+/// The maximum time that a request waits for one of another process. Guards against: a process that
+/// keeps the file locked.
+const LOCK_TIME: Duration = Duration::from_secs(2);
+
+/// The time between two looks whether the file is locked.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Excludes the other requests of this process. Some file systems have no locks.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// The file of the requests of a user's agents.
 #[derive(Debug, Clone)]
@@ -99,15 +114,17 @@ impl RequestFile {
         }
     }
 
-    /// Creates the folder of the file if it is missing.
+    /// Creates the folder and the file if they are missing. A confined process could not lock the
+    /// file before the first request.
     ///
     /// # Errors
     ///
     /// If other users can write in the folder.
-    pub fn create_folder(&self) -> anyhow::Result<()> {
+    pub fn create(&self) -> anyhow::Result<()> {
         let folder = self.path.parent().unwrap_or(&self.path);
         own_folder(folder, &self.trust).with_context(|| self.cannot_use())?;
-        Ok(())
+        let created = named_file::append_request(&self.path, self.trust.opener(), "");
+        created.with_context(|| self.cannot_use())
     }
 
     /// Returns the path of the file.
@@ -161,6 +178,7 @@ impl RequestFile {
         why: &str,
     ) -> anyhow::Result<bool> {
         let catalog = std::slice::from_ref(package);
+        let _turn = self.wait_for_turn()?;
         if !self.read(catalog)?.pending.is_empty() {
             return Ok(true);
         }
@@ -176,6 +194,25 @@ impl RequestFile {
             why: start(why, MAX_REASON),
         }))?;
         Ok(true)
+    }
+
+    /// Waits until no other request reads and writes the file. Locks it, if it exists.
+    fn wait_for_turn(&self) -> anyhow::Result<(MutexGuard<'static, ()>, Option<File>)> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.path.exists() {
+            return Ok((turn, None));
+        }
+        let file = self.text_file().with_context(|| self.cannot_use())?;
+        let start = Instant::now();
+        while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            ensure!(
+                start.elapsed() < LOCK_TIME,
+                "{}: another process keeps it locked",
+                self.cannot_use()
+            );
+            thread::sleep(LOCK_PAUSE);
+        }
+        Ok((turn, Some(file)))
     }
 
     /// Returns the number of packages that a client has asked for and that are not added, also those
@@ -270,6 +307,8 @@ fn ascii(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     const TIME: &str = "2026-11-28T18:00:00.000Z";
@@ -298,7 +337,7 @@ mod tests {
         };
         let of = |number: usize, name: &str| (number, name.to_owned());
         assert_eq!(numbers(), []);
-        file.create_folder().unwrap();
+        file.create().unwrap();
         for (package, why) in [(&csv, "a"), (&other, "b"), (&zip, "c"), (&csv, "d")] {
             assert!(file.request(package, TIME, "agent", why).unwrap());
         }
@@ -344,6 +383,52 @@ mod tests {
             file.mark_added(&packages[0].reference).unwrap();
             assert!(ask(client, 0));
         }
+    }
+
+    #[test]
+    fn concurrent_requests_count_as_if_in_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        file.create().unwrap();
+        let packages: Vec<_> = (0..2 * MAX_OF_CLIENT)
+            .map(|number| package(&format!("p{number}")))
+            .collect();
+        let start = std::sync::Barrier::new(2 * packages.len());
+        std::thread::scope(|scope| {
+            for package in packages.iter().chain(&packages) {
+                scope.spawn(|| {
+                    start.wait();
+                    file.request(package, TIME, "greedy", "why").unwrap()
+                });
+            }
+        });
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text.lines().count(), MAX_OF_CLIENT);
+        assert_eq!(file.read(&packages).unwrap().pending.len(), MAX_OF_CLIENT);
+    }
+
+    #[test]
+    fn request_waits_for_another_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        file.create().unwrap();
+        let csv = package("csv");
+        let other = file.text_file().unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let request = scope.spawn(|| file.request(&csv, TIME, "agent", "a").unwrap());
+            std::thread::sleep(Duration::from_millis(200));
+            let line = format!(
+                "{{\"request\":\"{}\",\"time\":\"{TIME}\",\"client\":\"b\",\"why\":\"b\"}}\n",
+                csv.reference
+            );
+            let mut appended = File::options().append(true).open(file.path()).unwrap();
+            appended.write_all(line.as_bytes()).unwrap();
+            drop(other);
+            assert!(request.join().unwrap());
+        });
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 use skillhost::{Catalog, Inspection, Line};
 use skillhost_packages::{
     ForeignSkill, LockedComponent, PackageKind, Reference, SkillSource, add_source, check_name,
-    read_foreign_lock,
+    quote, read_foreign_lock,
 };
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
@@ -150,6 +150,7 @@ impl AddCommand {
             match added {
                 Ok(lines) => terminal::print(&lines)?,
                 Err(error) => {
+                    let name = quote(&name);
                     terminal::complain(format_args!("cannot add `{name}`: {error:#}"));
                     exit = Exit::Failure;
                 }

@@ -539,7 +539,7 @@ pub(crate) struct Known {
 pub(crate) fn package_changes(old: &LockedPackage, known: Known, new: &LockedPackage) -> Vec<Line> {
     let mut lines = Vec::new();
     if old.source != new.source {
-        lines.push(format_line!("  source: was {}", old.source));
+        lines.push(format_line!("  source: was {}", quote(&old.source)));
     }
     let tag: Option<Reference> = new.source.parse().ok();
     if let Some(tag) = tag.as_ref().and_then(Reference::tag)
@@ -548,7 +548,7 @@ pub(crate) fn package_changes(old: &LockedPackage, known: Known, new: &LockedPac
     {
         lines.push(format_line!("  tag: `{tag}` has moved"));
     }
-    let version = |it: &LockedPackage| it.version.clone().unwrap_or_else(|| "none".to_owned());
+    let version = |it: &LockedPackage| quote(it.version.as_deref().unwrap_or("none")).to_string();
     let (was, is) = (version(old), version(new));
     if was != is {
         lines.push(format_line!("  version: {was} -> {is}"));
@@ -643,5 +643,23 @@ mod tests {
         let error = project.lock_component(locked, &turn).unwrap_err();
         assert!(error.to_string().contains("store clean"), "{error:#}");
         assert!(!lock_file.exists());
+    }
+
+    #[test]
+    fn changes_quote_only_the_start_of_a_lock_entry() {
+        let entry = |text: &str| LockedPackage {
+            kind: PackageKind::Component,
+            name: "csv".to_owned(),
+            source: text.to_owned(),
+            manifest: Digest::of(b"x"),
+            content: Digest::of(b"x"),
+            size: 1,
+            version: Some(text.to_owned()),
+            signer: Signer::Key(text.to_owned()),
+            bundle: None,
+        };
+        let lines = package_changes(&entry(&"x".repeat(100_000)), &entry("y"));
+        assert_eq!(lines.len(), 4);
+        assert!(lines.iter().all(|line| line.as_str().len() < 600));
     }
 }

@@ -236,7 +236,10 @@ impl Connections {
             let request = self.other.configure_request(request.body(())?);
             let request = request.timeout_global(Some(self.bound(time))).build();
             let sent = self.other.run(request);
-            answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
+            answer = sent.map_err(|error| {
+                let why = explain(&error);
+                anyhow::anyhow!("cannot follow the redirect to `{}`: {why}", quote(&address))
+            })?;
         }
         ensure!(
             !answer.status().is_redirection(),
@@ -481,7 +484,8 @@ impl Registry {
         let address = join(&start.address, location(&answer)?)?;
         ensure!(
             self.connections.is_own(&address),
-            "the registry wants the blob at another host, which gets no credentials: {address:?}"
+            "the registry wants the blob at another host, which gets no credentials: `{}`",
+            quote(&address)
         );
         let separator = if address.contains('?') { '&' } else { '?' };
         let size = bytes.len() as u64;
@@ -649,10 +653,11 @@ impl Registry {
             .context("the challenge has an invalid `realm`")?;
         let scheme = realm.scheme_str().unwrap_or_default();
         let authority = realm.authority().map_or("", |it| it.as_str());
+        let shown = quote(authority);
         let is_own = format!("{scheme}://{authority}") == self.connections.base;
         ensure!(
             is_own || scheme == "https",
-            "the token service at `{authority}` has no TLS"
+            "the token service at `{shown}` has no TLS"
         );
         ensure!(
             !authority.contains('@'),
@@ -686,12 +691,12 @@ impl Registry {
         let answer = agent.run(request.timeout_global(Some(time)).build());
         let mut answer = answer.map_err(|error| {
             let why = explain(&error);
-            anyhow::anyhow!("cannot reach the token service `{authority}`: {why}")
+            anyhow::anyhow!("cannot reach the token service `{shown}`: {why}")
         })?;
         let elsewhere = if is_own {
             String::new()
         } else {
-            format!(" (`{authority}` is not the registry, so it gets no credentials)")
+            format!(" (`{shown}` is not the registry, so it gets no credentials)")
         };
         ensure!(
             answer.status() == StatusCode::OK,
@@ -733,7 +738,7 @@ fn location(answer: &Response<Body>) -> anyhow::Result<&str> {
 
 /// Returns the address that `target` means in a document with this address.
 pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
-    let wrong = || format!("the server names an invalid address: {target:?}");
+    let wrong = || format!("the server names an invalid address: `{}`", quote(target));
     let uri: Uri = address.parse()?;
     let scheme = uri.scheme_str().unwrap_or_default();
     let authority = uri.authority().map_or("", |it| it.as_str());
@@ -798,6 +803,6 @@ fn explain(error: &ureq::Error) -> String {
         ureq::Error::Timeout(_) => "it took too long".to_owned(),
         ureq::Error::HostNotFound => "there is no such host".to_owned(),
         ureq::Error::Io(error) => error.to_string(),
-        error => error.to_string(),
+        error => quote(&error.to_string()).to_string(),
     }
 }

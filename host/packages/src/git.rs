@@ -438,7 +438,7 @@ fn tree_file(entry: &[u8]) -> anyhow::Result<TreeFile> {
     let path = &path[1..];
     let mut head = str::from_utf8(head).context(invalid)?.split(' ');
     let (mode, _, id) = (head.next(), head.next(), head.next());
-    let shown = || Line::new(String::from_utf8_lossy(path));
+    let shown = || quote(&String::from_utf8_lossy(path));
     match mode {
         Some("100644" | "100755" | "100664") => {}
         Some("120000") => bail!("`{}` is a symlink", shown()),

@@ -58,12 +58,12 @@ impl SignerIdentity {
 
 impl fmt::Display for SignerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.identity, self.issuer)?;
+        write!(f, "{} of {}", quote(&self.identity), quote(&self.issuer))?;
         if let Some(repository) = &self.repository {
-            write!(f, ", for {repository}")?;
+            write!(f, ", for {}", quote(repository))?;
         }
         if let Some(git_ref) = &self.git_ref {
-            write!(f, " at {git_ref}")?;
+            write!(f, " at {}", quote(git_ref))?;
         }
         Ok(())
     }

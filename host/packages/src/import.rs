@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use skillhost_skills::frontmatter::read_yaml;
 use skillhost_skills::named_file;
-use skillhost_skills::text::line::Line;
 
 use crate::digest::Digest;
 use crate::git::GitSource;
+use crate::quote::{quote, quote_error};
 use crate::reference::Reference;
 use crate::settings::check_name;
 use crate::source::SkillSource;
@@ -90,14 +90,15 @@ pub fn read_foreign_lock(file: &Path) -> anyhow::Result<Vec<ForeignSkill>> {
     read().with_context(|| format!("cannot use `{}`", file.display()))
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<ForeignSkill>> {
+pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<ForeignSkill>> {
     if text.trim_start().starts_with('{') {
         let lock: SkillsLock = serde_json::from_str(text)
+            .map_err(quote_error)
             .context("it is not a lock file of `npx skills`, such as `skills-lock.json`")?;
         check_version(lock.version)?;
         let skills = lock.skills.into_iter().map(|(name, entry)| {
             let source = check_name(&name).and_then(|()| {
-                let entry: SkillsEntry = serde_json::from_value(entry)?;
+                let entry: SkillsEntry = serde_json::from_value(entry).map_err(quote_error)?;
                 entry.source(&name)
             });
             ForeignSkill { name, source }
@@ -105,15 +106,15 @@ fn parse(text: &str) -> anyhow::Result<Vec<ForeignSkill>> {
         return Ok(skills.collect());
     }
     let not_toolhive = "it is not a lock file of ToolHive, such as `toolhive.lock.yaml`";
-    let object = read_yaml(text).map_err(anyhow::Error::msg);
+    let object = read_yaml(text).map_err(quote_error);
     let lock: ToolHiveLock = object
-        .and_then(|object| Ok(serde_json::from_value(Value::Object(object))?))
+        .and_then(|object| serde_json::from_value(Value::Object(object)).map_err(quote_error))
         .context(not_toolhive)?;
     check_version(lock.version)?;
     let skills = lock.skills.into_iter().map(|entry| {
         let name = entry["name"].as_str().unwrap_or_default().to_owned();
         let source = check_name(&name).and_then(|()| {
-            let entry: ToolHiveEntry = serde_json::from_value(entry)?;
+            let entry: ToolHiveEntry = serde_json::from_value(entry).map_err(quote_error)?;
             entry.source()
         });
         ForeignSkill { name, source }
@@ -140,13 +141,13 @@ impl SkillsEntry {
             }
             other => bail!(
                 "its source is `{}`, neither a git repository nor a site",
-                Line::new(other)
+                quote(other)
             ),
         };
         ensure!(
             address.starts_with("https://"),
             "its repository `{}` has no address with `https://`",
-            Line::new(address)
+            quote(&address)
         );
         let path = self.skill_path.context("it has no `skillPath`")?;
         let folder = match path.rsplit_once('/') {
@@ -169,7 +170,7 @@ impl ToolHiveEntry {
             ensure!(
                 source.commit().is_some(),
                 "its digest `{}` is not a commit",
-                Line::new(self.digest)
+                quote(&self.digest)
             );
             return Ok(SkillSource::Git(source));
         }

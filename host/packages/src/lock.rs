@@ -16,6 +16,7 @@ use crate::digest::Digest;
 use crate::git::is_commit;
 use crate::identity::SignerIdentity;
 use crate::manifest::PackageKind;
+use crate::quote::quote_toml_error;
 use crate::settings::check_name;
 use crate::signature::Signer;
 use crate::skill_files::SkillPaths;
@@ -154,7 +155,7 @@ impl LockFile {
     }
 
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let raw: RawLock = toml::from_str(text)?;
+        let raw: RawLock = toml::from_str(text).map_err(|it| quote_toml_error(text, &it))?;
         let mut lock = Self::default();
         for raw in raw.component {
             lock.components.add(raw.component()?)?;

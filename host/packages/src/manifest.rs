@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::quote::quote;
+use crate::quote::{quote, quote_error};
 use crate::version::MAX_VERSION;
 
 /// The media type of an OCI manifest.
@@ -137,7 +137,9 @@ impl Descriptor {
 impl Manifest {
     /// Parses a manifest. `media_type` is the answer's content type.
     pub(crate) fn parse(bytes: &[u8], media_type: Option<&str>) -> anyhow::Result<Self> {
-        let manifest: Self = serde_json::from_slice(bytes).context("the manifest is invalid")?;
+        let manifest: Self = serde_json::from_slice(bytes)
+            .map_err(quote_error)
+            .context("the manifest is invalid")?;
         ensure!(
             manifest.schema_version == 2,
             "the manifest has the schema version {}, and only 2 is supported",

@@ -24,7 +24,7 @@ use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot};
-use crate::quote::quote;
+use crate::quote::{quote, quote_error};
 use crate::statement::{PREDICATE, STATEMENT, check_statement};
 
 /// The media type of a bundle.
@@ -133,7 +133,7 @@ impl fmt::Display for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsigned => f.write_str("unsigned"),
-            Self::Key(id) => write!(f, "key:{id}"),
+            Self::Key(id) => write!(f, "key:{}", quote(id)),
             Self::Identity(identity) => identity.fmt(f),
         }
     }
@@ -186,7 +186,9 @@ impl PublicKey {
     ///
     /// If the bundle is invalid, signed by another key, or about another manifest.
     pub(crate) fn verify(&self, bundle: &[u8], manifest: &Digest) -> anyhow::Result<()> {
-        let bundle: Bundle = serde_json::from_slice(bundle).context("the bundle is invalid")?;
+        let bundle: Bundle = serde_json::from_slice(bundle)
+            .map_err(quote_error)
+            .context("the bundle is invalid")?;
         ensure!(
             bundle.media_type.starts_with(BUNDLE_PREFIX),
             "the bundle has an unknown media type"

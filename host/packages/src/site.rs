@@ -13,13 +13,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
-use skillhost_skills::text::line::Line;
 
 use crate::client::{Connections, MIN_BYTES_PER_SECOND, REQUEST_TIME, RegistrySettings, join};
 use crate::digest::Digest;
 use crate::layer;
 use crate::manifest::{Descriptor, SKILL_LAYER};
-use crate::quote::quote;
+use crate::quote::{quote, quote_error};
 use crate::reference::{check_authority, is_loopback};
 use crate::skill_files::{SkillFiles, SkillFilesBuilder};
 use crate::zip;
@@ -28,7 +27,7 @@ use crate::zip;
 const INDEX: &str = "/.well-known/agent-skills/index.json";
 
 /// The only supported version of the index.
-const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
+pub(crate) const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 
 /// The maximum bytes of an index.
 const MAX_INDEX: u64 = 1 << 20;
@@ -62,7 +61,7 @@ struct Index {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+pub(crate) struct Entry {
     #[serde(rename = "type")]
     kind: String,
     url: String,
@@ -96,7 +95,7 @@ impl SiteSource {
             let target = join(&address, &entry.url)?;
             let time = time + Duration::from_secs(MAX_ARCHIVE / MIN_BYTES_PER_SECOND);
             let bytes = connections.read(&target, MAX_ARCHIVE, time);
-            let bytes = bytes.with_context(|| format!("cannot read {target:?}"))?;
+            let bytes = bytes.with_context(|| format!("cannot read `{}`", quote(&target)))?;
             if let Some(expected) = &entry.digest {
                 let found = Digest::of(&bytes);
                 ensure!(
@@ -110,13 +109,15 @@ impl SiteSource {
     }
 
     /// Returns the entry of the skill.
-    fn entry(&self, index: &[u8]) -> anyhow::Result<Entry> {
-        let index: Index = serde_json::from_slice(index).context("the index is invalid")?;
+    pub(crate) fn entry(&self, index: &[u8]) -> anyhow::Result<Entry> {
+        let index: Index = serde_json::from_slice(index)
+            .map_err(quote_error)
+            .context("the index is invalid")?;
         if index.schema.as_deref() != Some(SCHEMA) {
             let schema = index.schema.unwrap_or_else(|| "no schema".to_owned());
             bail!(
                 "the index has another version than 0.2.0: {}",
-                Line::new(schema)
+                quote(&schema)
             );
         }
         let name = |entry: &Value| entry["name"].as_str().map(str::to_owned);
@@ -126,11 +127,11 @@ impl SiteSource {
             .filter(|entry| name(entry).is_some_and(|name| name == self.skill));
         let Some(entry) = found.next() else {
             let names = index.skills.iter().filter_map(name).take(MAX_NAMED);
-            let names: Vec<String> = names.collect();
+            let names: Vec<String> = names.map(|name| quote(&name).to_string()).collect();
             bail!(
                 "the site has no skill `{}`; it has: {}",
                 self.skill,
-                Line::new(names.join(", "))
+                names.join(", ")
             );
         };
         ensure!(
@@ -138,12 +139,14 @@ impl SiteSource {
             "the site has the skill `{}` twice",
             self.skill
         );
-        Entry::deserialize(entry).context("its entry in the index is invalid")
+        Entry::deserialize(entry)
+            .map_err(quote_error)
+            .context("its entry in the index is invalid")
     }
 }
 
 /// Returns the files of an artifact.
-fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
+pub(crate) fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     match kind {
         "skill-md" => {
             let mut files = SkillFilesBuilder::default();
@@ -160,7 +163,7 @@ fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             );
             layer::unpack(&Descriptor::of(SKILL_LAYER, bytes), bytes)
         }
-        kind => bail!("it has the type `{}`", Line::new(kind)),
+        kind => bail!("it has the type `{}`", quote(kind)),
     }
 }
 

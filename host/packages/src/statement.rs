@@ -4,6 +4,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::quote::quote_error;
 
 /// The type of the statement.
 pub(crate) const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -36,8 +37,9 @@ struct SubjectDigest {
 
 /// Checks that a signed statement only says that a manifest is signed.
 pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Result<()> {
-    let statement: Statement =
-        serde_json::from_slice(payload).context("the signed statement is invalid")?;
+    let statement: Statement = serde_json::from_slice(payload)
+        .map_err(quote_error)
+        .context("the signed statement is invalid")?;
     ensure!(
         [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
             && statement.predicate_type == PREDICATE,

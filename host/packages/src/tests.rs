@@ -1087,9 +1087,81 @@ fn messages_quote_only_the_start_of_a_name() {
          size = 1\n",
         json!(long)
     );
+    let manifest_error = |json: serde_json::Value| {
+        let parsed = crate::manifest::Manifest::parse(json.to_string().as_bytes(), None);
+        parsed.unwrap_err()
+    };
+    let lock_error = |text: &str| crate::LockFile::parse(text).unwrap_err();
+    let quoted = json!(long);
+    let mut errors = vec![
+        crate::manifest::Manifest::parse(manifest.as_bytes(), None).unwrap_err(),
+        manifest_error(json!({"schemaVersion": long})),
+        manifest_error(json!({"schemaVersion": 2, "layers": {long.as_str(): 1}, "config": long})),
+        lock_error(&lock),
+        lock_error(&format!("{quoted} = 1")),
+        lock_error(&format!("component = {quoted}")),
+        lock_error(&lock.replace(&format!("\"{digest}\""), &quoted.to_string())),
+        lock_error(&format!("# {}\nx", long.replace('\u{1b}', ""))),
+        long.parse::<Reference>().unwrap_err(),
+        crate::settings::check_name(&long).unwrap_err(),
+        crate::client::join("https://a.example/", &long).unwrap_err(),
+        crate::client::join("https://a.example/", &format!("http://a@b/{long}")).unwrap_err(),
+    ];
+    let site = "https://site.example#reports";
+    let site: crate::site::SiteSource = site.parse().unwrap();
+    for index in [
+        json!({"$schema": long, "skills": []}),
+        json!({"$schema": [], "skills": long}),
+        json!({"$schema": crate::site::SCHEMA, "skills": vec![json!({"name": long}); 10]}),
+        json!({"$schema": crate::site::SCHEMA, "skills": [{"name": "reports", "url": 1, "type": {
+            "x": long}, "digest": long}]}),
+        json!({"$schema": crate::site::SCHEMA, "skills": [{"name": "reports", "url": "", "type": "x",
+            "digest": [long]}]}),
+    ] {
+        errors.extend(site.entry(index.to_string().as_bytes()).err());
+    }
+    errors.extend(crate::site::files(&long, b"").err());
+    let entry =
+        |entry: serde_json::Value| json!({"version": 1, "skills": {"a": entry}}).to_string();
+    let toolhive = |source: &str| format!("version: 1\nskills:\n- name: a\n  {source}\n");
+    for text in [
+        format!("{{{quoted}"),
+        format!("version: {quoted}"),
+        format!("{quoted}: 1\n{quoted}: 1"),
+        entry(json!({"source": "x", "sourceType": long})),
+        entry(json!({"source": long, "sourceType": "git"})),
+        entry(json!({"source": long, "sourceType": "well-known"})),
+        entry(json!({"source": "x", "sourceType": {"a": long}})),
+        entry(quoted.clone()),
+        entry(json!({"source": "https://a.example/x", "sourceType": "git", "skillPath": long})),
+        toolhive(&format!("source: git://a.example/x\n  digest: {quoted}")),
+        toolhive(&format!("source: {quoted}\n  digest: {digest}")),
+        toolhive(&format!("source: {{{quoted}: 1}}")),
+        json!({"version": 1, "skills": {long.as_str(): 1}}).to_string(),
+    ] {
+        match crate::import::parse(&text) {
+            Ok(skills) => errors.extend(skills.into_iter().filter_map(|it| it.source.err())),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert_eq!(errors.len(), 12 + 6 + 13);
+    let signers = [
+        crate::Signer::Key(long.clone()),
+        crate::Signer::Identity(crate::SignerIdentity {
+            identity: long.clone(),
+            issuer: long.clone(),
+            repository: Some(long.clone()),
+            git_ref: Some(long.clone()),
+        }),
+    ];
+    errors.extend(signers.map(|signer| anyhow::anyhow!("{signer}")));
+    for error in errors {
+        // Ten names at most.
+        assert!(format!("{error:#}").chars().count() < 10 * 8 * 512);
+    }
     for error in [
         crate::manifest::Manifest::parse(manifest.as_bytes(), None).unwrap_err(),
-        crate::LockFile::parse(&lock).unwrap_err(),
+        lock_error(&lock),
         long.parse::<Reference>().unwrap_err(),
         crate::settings::check_name(&long).unwrap_err(),
     ] {

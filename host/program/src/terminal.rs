@@ -21,8 +21,8 @@ const DEFAULT_WIDTH: usize = 100;
 /// that puts a peer's bytes into its own message.
 const MAX_MESSAGE: usize = 4096;
 
-/// The maximum number of characters of an error or a warning. Guards against: one that quotes a
-/// whole manifest or lock file.
+/// The maximum number of bytes of an error or a warning. Guards against: one that quotes a whole
+/// manifest or lock file.
 const MAX_COMPLAINT: usize = 16 << 10;
 
 /// Moves to the start of the line and erases it.
@@ -45,15 +45,23 @@ pub use crate::format_line;
 
 /// Returns a text as a line, shortened if it is long.
 pub fn shortened(text: &str) -> Line {
-    if text.len() <= MAX_MESSAGE {
-        return Line::new(text);
+    start_of_line(text, MAX_MESSAGE)
+}
+
+/// Returns a text as a line of at most `max` bytes. Escapes take bytes too.
+fn start_of_line(text: &str, max: usize) -> Line {
+    const END: &str = "…";
+    let line = Line::new(&text[..text.floor_char_boundary(max + char::MAX.len_utf8())]);
+    if line.as_str().len() <= max {
+        return line;
     }
-    format_line!("{}…", &text[..text.floor_char_boundary(MAX_MESSAGE)])
+    let end = line.as_str().floor_char_boundary(max - END.len());
+    format_line!("{}{END}", &line.as_str()[..end])
 }
 
 /// Prints an error or a warning as one line on stderr.
 pub fn complain(message: impl Display) {
-    say(&Line::start(
+    say(&start_of_line(
         &format!("skillhost: {message}"),
         MAX_COMPLAINT,
     ));
@@ -286,6 +294,22 @@ mod tests {
             ("a\nb", "\"a\\nb\""),
         ] {
             assert_eq!(name(given).as_str(), shown);
+        }
+    }
+
+    #[test]
+    fn messages_have_bounded_bytes() {
+        for (part, times) in [("a", 11), ("\u{1b}", 2), ("数", 4), ("\u{e0001}", 2)] {
+            for times in [times, 1000] {
+                let line = start_of_line(&part.repeat(times), 10);
+                assert!(
+                    line.as_str().len() <= 10 && line.as_str().ends_with('…'),
+                    "{line}"
+                );
+            }
+        }
+        for text in ["", "aaaaaaaaaa", "\u{1b}1234"] {
+            assert_eq!(start_of_line(text, 10).as_str(), Line::new(text).as_str());
         }
     }
 

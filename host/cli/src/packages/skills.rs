@@ -8,7 +8,7 @@ use skillhost::config::ConfiguredRoot;
 use skillhost::{Catalog, Line, SkillsRoot, Trust};
 use skillhost_packages::{
     ConfiguredSource, LockFile, LockedSkill, PackageKind, SkillFiles, SkillMetadata, SkillSource,
-    Store, StoreLock, fetch_skill, read_skill, verify_locked,
+    Store, StoreLock, fetch_skill, quote, read_skill, verify_locked,
 };
 use skillhost_program::options::open_catalog_with;
 use skillhost_program::terminal::format_line;
@@ -259,7 +259,7 @@ pub(crate) fn lines(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> 
     for (kind, files) in [("file", others), ("script", scripts)] {
         let files = files
             .iter()
-            .map(|(path, bytes)| format!("{path} ({} bytes)", bytes.len()));
+            .map(|(path, bytes)| format!("{} ({} bytes)", quote(path), bytes.len()));
         lines.extend(list(kind, files.collect()));
     }
     lines.extend(match check_folder(&store.skill_root(locked).join(name)) {
@@ -335,7 +335,7 @@ pub(crate) fn changes(
                 (_, None) => "-",
                 _ => "changed",
             };
-            Some(format!("{sign} {path}"))
+            Some(format!("{sign} {}", quote(path)))
         });
         let kind = if is_script { "script" } else { "file" };
         lines.extend(

@@ -132,9 +132,9 @@ impl SkillFilesBuilder {
     ///
     /// # Errors
     ///
-    /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable; if
-    /// another path is the same, or differs only by case or Unicode form; if the path is in a file;
-    /// if the skill gets too many files, levels or bytes; or if the file has another size.
+    /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, ends in
+    /// `.` or a blank, or has `:`; if another path is the same, or differs only by case or Unicode
+    /// form; if the path is in a file; if the skill gets too many files, levels or bytes; or if the file has another size.
     pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
         let path = self.paths.add(path)?;
         let bytes = self.bytes.checked_add(size);
@@ -284,6 +284,12 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
             "the name `{}` has a part that is empty, `.` or `..`",
             shown()
         );
+        // Windows drops dots and blanks at the end, and reads the rest after `:` as a stream.
+        ensure!(
+            !part.ends_with(['.', ' ']) && !part.contains(':'),
+            "the name `{}` has a part that ends in `.` or a blank, or has `:`",
+            shown()
+        );
         ensure!(
             part.len() <= MAX_NAME,
             "the name `{}…` has a part with more than {MAX_NAME} bytes",
@@ -381,6 +387,11 @@ pub(crate) mod tests {
             ("a\u{200b}".as_bytes(), "not visible"),
             (b"a\nb", "not visible"),
             (b"\xff", "is not UTF-8"),
+            (b"run.py.", "ends in `.` or a blank, or has `:`"),
+            (b"run.py ", "ends in `.` or a blank"),
+            (b"lib. /run.py", "ends in `.` or a blank"),
+            (b"run.py::$DATA", "or has `:`"),
+            (b"...", "ends in `.`"),
             (long.as_bytes(), "more than 255 bytes"),
             (deep.as_bytes(), "more than 16 parts"),
             (longer.as_bytes(), "more than 1024 bytes"),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::state::State;
-use super::{GRANT, User, digest_of, needs, version};
+use super::{GRANT, User, count_lines, digest_of, needs, version};
 use crate::needs::with_section;
 
 /// Returns a user who has updated the component from 1.0.0 to 1.1.0.
@@ -292,6 +292,19 @@ fn denied_package_never_loads() {
     assert!(error.contains("expected a digest"), "{error}");
     let long = "x".repeat(513);
     user.bad(4, &["deny", &earlier, "--why", &long]);
+}
+
+#[test]
+fn denied_component_loads_from_no_folder() {
+    let user = User::new();
+    user.program.write("tools/copy.wasm", count_lines());
+    user.append("tools = [\"tools\"]\n[grants.\"copy.wasm\"]\nskills = [\"calculator\"]\n");
+    assert_eq!(user.call().code, 0);
+    let digest = skillhost_packages::Digest::of(&count_lines());
+    user.good(&["deny", &digest.to_string(), "--why", "it leaks"]);
+    let run = user.call();
+    let why = format!("`[deny]` refuses {digest}: it leaks");
+    assert!(run.code != 0 && run.stderr.contains(&why), "{run:?}");
 }
 
 #[test]

@@ -79,13 +79,17 @@ impl FileSettings for Settings {
     }
 
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+        let packages = PackageSettings::from_tables(tables)?;
+        let mut host = Config::from_tables(tables)?;
+        // A tools folder may have a copy of a denied component.
+        host.denied_components = packages.denied.refusals();
         Ok(Self {
-            host: Config::from_tables(tables)?,
+            host,
             stdio: tables.limits()?,
             http: HttpSettings::from_tables(tables)?,
             identity: IdentitySettings::from_tables(tables)?,
             process: tables.table(PROCESS)?,
-            packages: PackageSettings::from_tables(tables)?,
+            packages,
             loaded: Vec::new(),
         })
     }

@@ -99,6 +99,9 @@ pub struct Config {
     pub pins: BTreeMap<String, String>,
     /// True if a component file without a pin is refused.
     pub require_pins: bool,
+    /// The SHA-256 of component files that never load, with the reasons. A program fills them: a
+    /// configuration has no key for them.
+    pub denied_components: BTreeMap<String, String>,
     /// True if a component file that cannot be loaded is an error. `None` means yes for a
     /// server that requires pins.
     pub require_components: Option<bool>,

@@ -22,6 +22,19 @@ impl DenyList {
         Ok(())
     }
 
+    /// Returns why each digest is refused, by its hex digits.
+    pub fn refusals(&self) -> BTreeMap<String, String> {
+        let refusal = |digest: &Digest| Some((digest.hex().to_owned(), self.refusal(digest)?));
+        self.0.keys().filter_map(refusal).collect()
+    }
+
+    /// Returns the reason why a digest is refused, if it is.
+    fn refusal(&self, digest: &Digest) -> Option<String> {
+        let why = self.0.get(digest)?;
+        let colon = if why.is_empty() { "" } else { ": " };
+        Some(format!("`[deny]` refuses {digest}{colon}{}", quote(why)))
+    }
+
     /// Checks that no digest is denied.
     ///
     /// # Errors
@@ -29,10 +42,8 @@ impl DenyList {
     /// If a digest is denied. The error has the reason.
     pub fn check<'d>(&self, digests: impl IntoIterator<Item = &'d Digest>) -> anyhow::Result<()> {
         for digest in digests {
-            match self.0.get(digest) {
-                Some(why) if why.is_empty() => bail!("`[deny]` refuses {digest}"),
-                Some(why) => bail!("`[deny]` refuses {digest}: {}", quote(why)),
-                None => {}
+            if let Some(why) = self.refusal(digest) {
+                bail!(why);
             }
         }
         Ok(())

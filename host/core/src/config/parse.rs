@@ -116,6 +116,7 @@ impl Tables<'_> {
             checkpoints: audit.checkpoints(self)?,
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
+            denied_components: BTreeMap::new(),
             require_components: raw.require_components,
             compile_limits: self.limits()?,
             load: self.limits()?,

@@ -235,13 +235,14 @@ impl HostBuilder {
         self
     }
 
-    /// Replaces grants, pins, folders of skills, and components with names of their own by those of a
-    /// configuration, for [`HostBuilder::rebuild`].
+    /// Replaces grants, pins, denied components, folders of skills, and components with names of
+    /// their own by those of a configuration, for [`HostBuilder::rebuild`].
     #[must_use]
     pub fn with_packages_of(mut self, config: Config) -> Self {
         self.config.grants = config.grants;
         self.config.pins = config.pins;
         self.config.require_pins = config.require_pins;
+        self.config.denied_components = config.denied_components;
         self.config.named_components = config.named_components;
         self.config.skills = config.skills;
         self.config.withheld_skills = config.withheld_skills;
@@ -431,6 +432,7 @@ impl HostBuilder {
             rules: IntakeRules {
                 pins: &self.config.pins,
                 require_pins: self.config.require_pins,
+                denied: &self.config.denied_components,
                 grants: &self.config.grants,
                 trust: &self.trust,
                 named: &self.config.named_components,

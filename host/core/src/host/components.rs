@@ -78,6 +78,7 @@ pub(crate) struct ComponentIntake<'a> {
 pub(crate) struct IntakeRules<'a> {
     pub(crate) pins: &'a BTreeMap<String, String>,
     pub(crate) require_pins: bool,
+    pub(crate) denied: &'a BTreeMap<String, String>,
     pub(crate) grants: &'a BTreeMap<String, Grant>,
     pub(crate) trust: &'a Trust,
     /// The files of components with names of their own.
@@ -495,6 +496,9 @@ impl IntakeRules<'_> {
     fn check_pin(&self, file: &Path, digest: &str) -> anyhow::Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let cannot = || cannot_load(&file.display().to_string());
+        if let Some(why) = self.denied.get(digest) {
+            bail!("{}: {why}", cannot());
+        }
         match self.pins.get(&*name) {
             Some(pin) if pin.eq_ignore_ascii_case(digest) => Ok(()),
             Some(pin) => bail!(

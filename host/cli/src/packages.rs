@@ -658,7 +658,11 @@ mod tests {
             signer: Signer::Key(text.to_owned()),
             bundle: None,
         };
-        let lines = package_changes(&entry(&"x".repeat(100_000)), &entry("y"));
+        let known = Known {
+            signer: true,
+            version: true,
+        };
+        let lines = package_changes(&entry(&"x".repeat(100_000)), known, &entry("y"));
         assert_eq!(lines.len(), 4);
         assert!(lines.iter().all(|line| line.as_str().len() < 600));
     }

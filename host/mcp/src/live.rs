@@ -37,8 +37,11 @@ pub struct LiveSettings {
     pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<ReadSettings> + Send + Sync>,
     /// Returns the packages of the builder that the operator denies. It is called if the settings
     /// cannot be used as a whole.
-    pub denied: Box<dyn Fn(&HostBuilder) -> anyhow::Result<DeniedPackages> + Send + Sync>,
+    pub denied: Box<FindDenied>,
 }
+
+/// Returns the packages of a builder that the operator denies.
+type FindDenied = dyn Fn(&HostBuilder) -> anyhow::Result<DeniedPackages> + Send + Sync;
 
 /// Settings that were read again.
 pub struct ReadSettings {

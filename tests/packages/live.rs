@@ -352,6 +352,11 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         (memory, "the running engine was created for calls of"),
     ] {
         let user = User::new();
+        let tools = user.path("tools");
+        fs::create_dir(&tools).unwrap();
+        let config = user.files()[0].clone().unwrap();
+        user.program
+            .write("skillhost.toml", format!("tools = [\"tools\"]\n{config}"));
         user.push(&count_lines(), None);
         user.good(&["add", &user.reference()]);
         user.push_skill_version("1.0.0", None);
@@ -380,8 +385,11 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         assert!(read(&mut client, "report").contains(NO_SKILL));
         // Neither a changed folder brings it back, nor does a folder take its name.
         user.program.write("skills/report/SKILL.md", "# Mine\n");
-        user.program.write("skills/other/SKILL.md", "# Other\n");
-        wait_for(&mut client, "other", "# Other");
+        let other = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
+        fs::copy(other, tools.join("other.wasm")).unwrap();
+        wait_until("the other component is not served", || {
+            has_tool(&mut client, "search_in_skill")
+        });
         assert!(read(&mut client, "report").contains(NO_SKILL));
         assert!(!has_tool(&mut client, "count_lines"));
         let stderr = client.stderr();

@@ -677,7 +677,7 @@ fn remove_and_add_repair_what_a_kill_left() {
         assert_eq!(user.lock(), lock);
         user.good(&remove);
         user.bad(2, &remove);
-        // What is not named is not served, so another may have its tools.
+        // A component that no line names is not served, so another may have its tools.
         user.program.write("skillhost.lock", &lock);
         user.good(&[&["add"], option, &[&*source, "--name", "other"]].concat());
     }

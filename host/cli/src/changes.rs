@@ -102,7 +102,7 @@ impl Accepted {
     }
 
     /// Returns the reason why a change of a component or a skill needs an option that is not given.
-    /// What is not known of `old` does not count.
+    /// Unknown fields of `old` do not count.
     fn package_refusal(
         &self,
         old: &LockedPackage,

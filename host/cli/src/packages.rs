@@ -526,7 +526,7 @@ pub(crate) fn version_line(locked: &LockedPackage) -> Option<Line> {
     Some(format_line!("version: {version}"))
 }
 
-/// What the store proves of a locked version.
+/// The facts of a locked version that the store proves.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// True if its signer is known.

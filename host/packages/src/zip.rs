@@ -177,7 +177,7 @@ impl Sizes {
     }
 }
 
-/// What the header before a file and the list both say.
+/// The fields of a file that its header and the list both have.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry<'a> {
     flags: u16,

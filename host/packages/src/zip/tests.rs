@@ -18,7 +18,7 @@ struct TestFile {
     behind: Vec<u8>,
     attributes: u32,
     disk: u16,
-    /// What the place in the list is greater than the place of the file.
+    /// The bytes by which the place in the list is after the place of the file.
     moved: u32,
     comment: &'static [u8],
 }

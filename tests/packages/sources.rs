@@ -331,7 +331,7 @@ fn git_ends_with_the_program_and_leaves_nothing() {
         assert_eq!(program.wait().signal(), Some(signal.as_raw()));
         assert_eq!(next(), Ok("left"), "{signal:?}");
     }
-    // The repositories are in the store, which removes them when nobody can still write them.
+    // The repositories are in the store, which removes them once they are an hour old.
     assert_eq!(count(&temporary), 0);
     let skills = user.path("data/skillhost/store/skills");
     user.good(&["store", "clean"]);

@@ -163,7 +163,8 @@ fn verify_old_signer(
     })
 }
 
-/// Returns the entry of a component whose bytes cannot be read, without what only they can prove.
+/// Returns the entry of a component whose bytes cannot be read: without version, tools,
+/// imports and powers.
 fn unknown(locked: &LockedComponent) -> LockedComponent {
     LockedComponent {
         package: LockedPackage {

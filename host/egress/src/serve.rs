@@ -31,8 +31,8 @@ const MAX_HEAD_BYTES: usize = 512 << 10;
 /// The maximum number of headers of a request from the host.
 const MAX_HEADERS: usize = 1_024;
 
-/// The bytes of a response that wait for the host, as far as the system allows it. With its default
-/// of 208 KiB, a body of 100 MiB takes 1.4 times as long.
+/// The size of the buffer for a response to the host. The system may give a smaller one. With its
+/// default of 208 KiB, a body of 100 MiB takes 1.4 times as long.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Sends requests until the other end of the socket is closed, or `ended` completes. Then waits for

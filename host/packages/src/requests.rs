@@ -37,7 +37,7 @@ pub const MAX_REASON: usize = 500;
 /// keeps the file locked.
 const LOCK_TIME: Duration = Duration::from_secs(2);
 
-/// The time between two looks whether the file is locked.
+/// The time between two tries to lock the file: the system has no wait with an end.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Excludes the other requests of this process. Some file systems have no locks.
@@ -417,6 +417,7 @@ mod tests {
         flock(&other, FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
             let request = scope.spawn(|| file.request(&csv, TIME, "agent", "a").unwrap());
+            // A request that does not wait ends in this time. No event tells that one waits.
             std::thread::sleep(Duration::from_millis(200));
             let line = format!(
                 "{{\"request\":\"{}\",\"time\":\"{TIME}\",\"client\":\"b\",\"why\":\"b\"}}\n",

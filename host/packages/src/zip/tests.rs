@@ -136,7 +136,7 @@ fn archive(files: &[TestFile]) -> Vec<u8> {
     changed_archive(files, |_, _, _| {})
 }
 
-/// Builds an archive whose entries, list and end are changed before they are joined.
+/// Builds an archive after a test has changed its entries, list and end.
 fn changed_archive(
     files: &[TestFile],
     change: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd),

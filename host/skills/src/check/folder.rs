@@ -87,7 +87,7 @@ fn example_of(path: &str) -> Option<String> {
     Some(format!("{stem}.example.{extension}"))
 }
 
-/// Returns the findings, and the folders to whose SKILL.md the body refers.
+/// Returns the findings, and each folder whose SKILL.md is a reference of the body.
 fn check_skill_md(name: &str, folder: &Folder) -> io::Result<(Vec<Finding>, BTreeSet<PathBuf>)> {
     let alone = |finding| Ok((vec![finding], BTreeSet::new()));
     let (file_name, file) = match skill_md::open(folder) {

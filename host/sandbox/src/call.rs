@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
 
+use crate::engine::pauses::CallPauses;
 use crate::engine::{CallQuota, CallSlot, EpochEngine};
 use crate::granted_skills::GrantedSkills;
 use crate::tool::audit::MemoryMeter;
@@ -22,7 +23,7 @@ use crate::tool::limits::Limits;
 use crate::tool::{CallError, CallTrace, Stop};
 use crate::versions;
 use crate::view::View;
-use crate::wasi::{ImportState, ScriptGate};
+use crate::wasi::{HttpAccess, ImportState, ScriptGate};
 
 pub use crate::wasi::{ConsentGate, RequestGate};
 use skillhost_skills::catalog::{CallFolder, FolderError};
@@ -179,8 +180,8 @@ impl Sandbox {
             self.engine.descriptors(),
             origin.into(),
         );
-        let state = StoreState::new(imports, GrantedSkills::default(), limits);
-        self.run(&slot, state, async |store| {
+        let store = self.store(imports, GrantedSkills::default(), limits);
+        self.run(&slot, store, async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions =
                 instance.get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, definitions)?;
@@ -226,7 +227,9 @@ impl Sandbox {
             Arc::clone(call.tool),
         );
         imports.scripts = call.scripts;
-        imports.http.gate = call.requests;
+        if let Some(gate) = call.requests {
+            imports.http = HttpAccess::new(gate, limits);
+        }
         imports.is_traced = call.is_traced;
         imports.measure_memory(call.memory);
         if *view == FolderAccess::CopyOnWrite
@@ -234,10 +237,10 @@ impl Sandbox {
         {
             return RunOutcome::without_run(Err(Stop::Trap(error.to_string())));
         }
-        let state = StoreState::new(imports, call.skills.in_slot(slot), limits);
+        let store = self.store(imports, call.skills.in_slot(slot), limits);
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
-                let run = self.run(slot, state, async |store| {
+                let run = self.run(slot, store, async |store| {
                     let instance = self.component.instantiate_async(&mut *store).await?;
                     let function = instance
                         .get_typed_func::<RawCallParameters<'_>, RawCallResult>(
@@ -253,7 +256,7 @@ impl Sandbox {
                 outcome.and_then(|result| answer::bounded(result, limits.output))
             }
             (EntryPoint::Functions(functions), GuestArguments::Values(values)) => {
-                let run = self.run(slot, state, async |store| {
+                let run = self.run(slot, store, async |store| {
                     let missing = || wasmtime::format_err!("its function is missing");
                     let function = functions.get(call.tool).ok_or_else(missing)?;
                     let instance = self.component.instantiate_async(&mut *store).await?;
@@ -287,12 +290,22 @@ impl Sandbox {
         let descriptors = self.engine.descriptors();
         let none = Arc::default();
         let imports = ImportState::new(None, none, limits, quota, descriptors, "".into());
-        let state = StoreState::new(imports, GrantedSkills::default(), limits);
-        self.run(&slot, state, async |store| {
+        let store = self.store(imports, GrantedSkills::default(), limits);
+        self.run(&slot, store, async |store| {
             self.component.instantiate_async(store).await.map(drop)
         })
         .await
         .result
+    }
+
+    /// Creates the store of a call.
+    fn store(
+        &self,
+        imports: ImportState,
+        skills: GrantedSkills,
+        limits: &Limits,
+    ) -> Store<StoreState> {
+        store::armed(&self.engine, StoreState::new(imports, skills, limits))
     }
 
     /// Runs the guest until it ends, is stopped, or exceeds its time. The store is always
@@ -300,17 +313,22 @@ impl Sandbox {
     async fn run<T>(
         &self,
         slot: &CallSlot,
-        mut state: StoreState,
+        mut store: Store<StoreState>,
         guest: impl AsyncFnOnce(&mut Store<StoreState>) -> wasmtime::Result<T>,
     ) -> RunOutcome<T> {
+        let state = store.data_mut();
         let time = state.limits.time;
         state.deadline = Instant::now().checked_add(time);
-        let pauses = state.imports.http.pauses.clone();
-        let mut store = store::armed(&self.engine, state);
+        let pauses = state.imports.http.pauses().cloned();
         let waited = if self.engine.limited {
             // Not a timeout of tokio: a person's decision takes no time of the call. Unconstrained,
             // so that a guest that is always ready does not keep it from ending.
-            let elapsed = tokio::task::unconstrained(pauses.elapsed(time));
+            let elapsed = tokio::task::unconstrained(async {
+                match &pauses {
+                    Some(pauses) => pauses.elapsed(time).await,
+                    None => tokio::time::sleep(time).await,
+                }
+            });
             tokio::select! {
                 biased;
                 done = slot.run(guest(&mut store)) => Some(done),
@@ -330,6 +348,7 @@ impl Sandbox {
                 Err(store.data_mut().stop_for(self.engine.stack(), &error))
             }
         };
+        let paused = pauses.as_ref().map(CallPauses::total).unwrap_or_default();
         let state = store.data_mut();
         if state.imports.is_traced {
             trace.output = state.imports.take_output();
@@ -338,7 +357,7 @@ impl Sandbox {
             result,
             memory: state.imports.memory(),
             view: state.imports.view(),
-            deadline: state.deadline.map(|deadline| deadline + pauses.total()),
+            deadline: state.deadline.map(|deadline| deadline + paused),
             met: state.imports.stop.take(),
             trace,
         }

@@ -53,7 +53,7 @@ use skillhost_skills::descriptors::CallDescriptors;
 use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
-use http::HttpAccess;
+pub(crate) use http::HttpAccess;
 pub use http::{ConsentGate, RequestGate};
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
@@ -121,7 +121,7 @@ impl ImportState {
             text: None,
             max_text: limits.output.min(limits.hostcall_fuel),
             scripts: None,
-            http: HttpAccess::new(limits),
+            http: HttpAccess::default(),
             http_context,
             stop: None,
             tool,

@@ -8,6 +8,7 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 
 use crate::engine::EpochEngine;
+use crate::engine::pauses::CallPauses;
 use crate::granted_skills::GrantedSkills;
 use crate::tool::limits::Limits;
 use crate::tool::{Stop, TraceFrame};
@@ -127,14 +128,14 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();
-        let pauses = &state.imports.http.pauses;
-        if let Some(end) = pauses.end_of_open() {
+        let pauses = state.imports.http.pauses();
+        if let Some(end) = pauses.and_then(CallPauses::end_of_open) {
             return Ok(UpdateDeadline::YieldCustom(1, end));
         }
-        let time = pauses.total();
+        let paused = pauses.map(CallPauses::total).unwrap_or_default();
         if state
             .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline + time)
+            .is_some_and(|deadline| Instant::now() >= deadline + paused)
         {
             state.imports.stop = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");

@@ -224,12 +224,16 @@ impl Denied {
     }
 }
 
-/// The guest's access to HTTP. The default denies all requests.
+/// The guest's access to HTTP. The default denies all requests, and costs a call nothing.
+#[derive(Debug, Default)]
+pub(crate) struct HttpAccess(Option<Box<GuestRequests>>);
+
+/// The requests of a guest.
 #[derive(Debug)]
-pub(crate) struct HttpAccess {
-    pub(crate) gate: Option<RequestGate>,
+struct GuestRequests {
+    gate: RequestGate,
     /// The times in which a person decides about a request.
-    pub(crate) pauses: CallPauses,
+    pauses: CallPauses,
     limits: RequestLimits,
     sent: Arc<AtomicU64>,
     received: Arc<AtomicU64>,
@@ -245,10 +249,10 @@ struct RequestLimits {
 }
 
 impl HttpAccess {
-    /// Creates an access without a gate.
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self {
-            gate: None,
+    /// Creates the access through a gate.
+    pub(crate) fn new(gate: RequestGate, limits: &Limits) -> Self {
+        Self(Some(Box::new(GuestRequests {
+            gate,
             pauses: CallPauses::default(),
             limits: RequestLimits {
                 requests: limits.requests,
@@ -258,7 +262,12 @@ impl HttpAccess {
             sent: Arc::default(),
             received: Arc::default(),
             requests: 0,
-        }
+        })))
+    }
+
+    /// Returns the times in which a person decides about a request. `None` if nobody is asked.
+    pub(crate) fn pauses(&self) -> Option<&CallPauses> {
+        self.0.as_ref().map(|requests| &requests.pauses)
     }
 }
 
@@ -272,25 +281,26 @@ impl WasiHttpHooks for HttpAccess {
         options: Option<RequestOptions>,
         _: Connection,
     ) -> Sending {
-        let Some(gate) = self.gate.clone() else {
+        let Some(guest) = &mut self.0 else {
             return Box::new(async { Err(Error::HttpRequestDenied) });
         };
-        self.requests += 1;
-        if self.requests > self.limits.requests {
+        let (gate, limits) = (guest.gate.clone(), guest.limits);
+        guest.requests += 1;
+        if guest.requests > limits.requests {
             // Once in a call, however many follow.
-            if self.requests == self.limits.requests + 1 {
+            if guest.requests == limits.requests + 1 {
                 tracing::warn!(
                     "`{}` sends more requests in a call than `limits.requests` allows: {}",
                     gate.component,
-                    self.limits.requests
+                    limits.requests
                 );
             }
             return Box::new(async { Err(Error::ConnectionLimitReached) });
         }
-        let totals = (Arc::clone(&self.sent), Arc::clone(&self.received));
+        let totals = (Arc::clone(&guest.sent), Arc::clone(&guest.received));
         let options = options.unwrap_or_default();
-        let pauses = self.pauses.clone();
-        Box::new(send(gate, pauses, self.limits, totals, request, options))
+        let pauses = guest.pauses.clone();
+        Box::new(send(gate, pauses, limits, totals, request, options))
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {

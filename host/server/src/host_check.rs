@@ -109,7 +109,10 @@ impl HostCheck {
             .and_then(Name::parse)
             .ok_or(HostCheckError::NoHost)?;
         // The request line may have a host too.
-        let in_line = uri.authority().map(Name::from_authority);
+        let in_line = match uri.authority() {
+            Some(authority) => Some(Name::from_authority(authority).ok_or(HostCheckError::Host)?),
+            None => None,
+        };
         for name in in_line.iter().chain([&host]) {
             if !self.hosts.iter().any(|allowed| allowed.covers(name)) {
                 return Err(HostCheckError::Host);
@@ -173,27 +176,28 @@ impl Name {
                 port: None,
             });
         }
-        let authority: Authority = text.parse().ok()?;
-        let name = Self::from_authority(&authority);
-        let is_name = |host: &str| {
-            let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            !host.is_empty() && host.bytes().all(is_name_byte)
-        };
-        // An authority may begin with a user name, which can make one host look like another.
-        let is_host = is_name(&name.host) || name.host.parse::<Ipv6Addr>().is_ok();
-        let has_port = authority.as_str().len() > authority.host().len();
-        (is_host && has_port == name.port.is_some()).then_some(name)
+        Self::from_authority(&text.parse().ok()?)
     }
 
-    fn from_authority(authority: &Authority) -> Self {
+    /// Returns `None` for a host that is neither a name nor an address, for an invalid port, and for
+    /// a user name, which can make one host look like another.
+    fn from_authority(authority: &Authority) -> Option<Self> {
         let host = authority.host();
         let without_brackets = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
-        Self {
+        let name = Self {
             host: without_brackets.unwrap_or(host).to_ascii_lowercase(),
             port: authority.port_u16(),
-        }
+        };
+        let is_name = |host: &str| {
+            let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_name_byte)
+        };
+        let is_host = is_name(&name.host) || name.host.parse::<Ipv6Addr>().is_ok();
+        let has_user = authority.as_str().contains('@');
+        let has_port = authority.as_str().len() > host.len();
+        (is_host && !has_user && has_port == name.port.is_some()).then_some(name)
     }
 
     fn covers(&self, other: &Self) -> bool {
@@ -284,6 +288,7 @@ mod tests {
             "a b",
             "localhost@evil.example",
             "evil@localhost",
+            "evil.example@localhost:80",
             "localhost:",
             "localhost:x",
         ] {
@@ -293,12 +298,14 @@ mod tests {
         assert_eq!(check(&host_check, "/", &[]), Err(HostCheckError::NoHost));
         let two = [("host", "localhost"), ("host", "localhost")];
         assert_eq!(check(&host_check, "/", &two), Err(HostCheckError::NoHost));
-        let in_line = check(
-            &host_check,
+        for uri in [
             "http://evil.example/mcp",
-            &[("host", "localhost")],
-        );
-        assert_eq!(in_line, Err(HostCheckError::Host));
+            "http://evil.example@localhost/mcp",
+            "http://evil.example@localhost:80/mcp",
+        ] {
+            let in_line = check(&host_check, uri, &[("host", "localhost")]);
+            assert_eq!(in_line, Err(HostCheckError::Host), "{uri}");
+        }
     }
 
     #[test]
@@ -329,6 +336,8 @@ mod tests {
             "https://app.example:444",
             "https://app.example.evil.example",
             "https://h.example:8443",
+            "https://evil.example@h.example",
+            "https://evil.example@h.example:443",
             "http://b.example",
             "null",
             "",

@@ -3,10 +3,17 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, mpsc};
 
 use serde_json::{Value, json};
+use skillhost::{Compilation, Grant, Host, HostBuilder};
+use skillhost_mcp::{DeniedPackages, LiveHost, LiveSettings, ReadSettings, WatchedFile};
+use skillhost_skills::text::digest::sha256_hex;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use super::*;
+use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 use crate::support::watchdog::wait_until;
@@ -405,6 +412,108 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         wait_for(&mut client, "report", "# Report 1.0.0");
         assert_eq!(client.end().1, Some(0));
     }
+}
+
+#[test]
+fn running_server_drops_denied_components_of_folders_beside_any_mistake() {
+    let deny = format!(
+        "[deny]\n\"sha256:{}\" = \"it leaks\"\n",
+        sha256_hex(&count_lines())
+    );
+    for (top, end) in [
+        (
+            "",
+            "[components.new]\nsource = \"oci://localhost:1/acme/new:1\"\n",
+        ),
+        ("skillz = 1\n", ""),
+        ("require_pins = 1\n", ""),
+        ("", "\"sha256:x\" = \"\"\n"),
+        ("", "\"no digest\" = 1\n"),
+        ("", "[trust]\n\"*\" = 1\n"),
+    ] {
+        let user = User::new();
+        let tools = user.path("tools");
+        fs::create_dir(&tools).unwrap();
+        fs::write(tools.join("csv.wasm"), count_lines()).unwrap();
+        let config = user.files()[0].clone().unwrap();
+        let good = format!("tools = [\"tools\"]\n{config}{GRANT}");
+        user.program.write("skillhost.toml", &good);
+        let mut client = serve(&user, NEWEST);
+        assert!(has_tool(&mut client, "count_lines"));
+        let wrong = format!("{top}{good}{deny}{end}");
+        user.program.write("skillhost.toml", &wrong);
+        client.logged("the component `csv.wasm` is no longer served: `[deny]` refuses sha256:");
+        assert!(!has_tool(&mut client, "count_lines"), "{wrong}");
+        client.logged("tools stay as they were: ");
+        assert!(!has_tool(&mut client, "count_lines"), "{wrong}");
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
+fn denials_wait_for_no_compilation() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let (cache, settings) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let tools = folders.outside.clone();
+    fs::write(tools.join("csv.wasm"), count_lines()).unwrap();
+    let (started, compiles) = mpsc::channel();
+    let (go_on, waits) = mpsc::channel::<()>();
+    let (started, waits) = (Mutex::new(started), Mutex::new(waits));
+    let builder = Host::builder()
+        .skills(&folders.root)
+        .cache(cache.path())
+        .tools(&tools)
+        .grant("csv.wasm", Grant::new().skills(["*"]).unwrap());
+    let runtime = Runtime::new().unwrap();
+    drop(runtime.block_on(builder.clone().build()).unwrap());
+    let other = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
+    fs::copy(other, tools.join("other.wasm")).unwrap();
+    let builder = builder.progress(move |name, compilation| {
+        if name.ends_with("other.wasm") && compilation == Compilation::Started {
+            started.lock().unwrap().send(()).unwrap();
+            waits.lock().unwrap().recv().unwrap();
+        }
+    });
+    let file = settings.path().join("deny");
+    fs::write(&file, "").unwrap();
+    let list = file.clone();
+    let denied = move |_: &HostBuilder, _: &Host| {
+        let names = fs::read_to_string(&list)?;
+        Ok(DeniedPackages {
+            components: names.lines().map(str::to_owned).collect(),
+            ..DeniedPackages::default()
+        })
+    };
+    let read = |builder| {
+        Ok(ReadSettings {
+            builder,
+            messages: Vec::new(),
+        })
+    };
+    let live = LiveHost::new(builder).with_settings(LiveSettings {
+        files: vec![WatchedFile::new(&file)],
+        read: Box::new(read),
+        denied: Box::new(denied),
+    });
+    let live = Arc::new(live);
+    let has = |tool| live.loaded().unwrap().definition(tool).is_some();
+    let _entered = runtime.enter();
+    let _watch = live.watch().unwrap();
+    let loading = runtime.spawn({
+        let live = Arc::clone(&live);
+        async move { live.load().await.map(drop) }
+    });
+    runtime.block_on(live.serving());
+    compiles.recv().unwrap();
+    assert!(has("count_lines") && !has("search_in_skill"));
+    fs::write(&file, "csv.wasm\n").unwrap();
+    wait_until("the component waits for the other one", || {
+        !has("count_lines")
+    });
+    go_on.send(()).unwrap();
+    runtime.block_on(loading).unwrap().unwrap();
+    assert!(has("search_in_skill") && !has("count_lines"));
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn live_settings(
     LiveSettings {
         files,
         read: Box::new(move |builder| packages.read(builder)),
-        denied: Box::new(move |builder| denying.denied(builder)),
+        denied: Box::new(move |builder, host| denying.denied(builder, host)),
     }
 }
 

@@ -39,7 +39,7 @@ use skillhost_skills::trust::Trust;
 
 pub use answers::AnswerLimits;
 pub use audit::{CheckpointCommand, CheckpointLimits, Checkpoints};
-pub use file::{parse, read, read_found};
+pub use file::{parse, read, read_found, read_table};
 pub use keys::Keys;
 pub use prompt::PromptLimits;
 pub use settings::FileSettings;

@@ -125,6 +125,12 @@ impl Host {
         Some(&granted.tool.definition)
     }
 
+    /// Returns the components, by the names that grants use, with their SHA-256 in hex.
+    pub fn component_digests(&self) -> impl Iterator<Item = (&str, &str)> {
+        let components = self.0.components.iter().map(|loaded| &*loaded.component);
+        components.map(|component| (component.grant_name(), &*component.digest))
+    }
+
     /// Returns whether a tool is built in.
     pub fn is_built_in(&self, tool: &str) -> bool {
         self.is_program_tool(tool) || self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)

@@ -35,13 +35,12 @@ pub struct LiveSettings {
     pub files: Vec<WatchedFile>,
     /// Adds the settings, as they are now, to the builder.
     pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<ReadSettings> + Send + Sync>,
-    /// Returns the packages of the builder that the operator denies. It is called if the settings
-    /// cannot be used as a whole.
+    /// Returns the packages and components that the operator denies. Needs no other setting.
     pub denied: Box<FindDenied>,
 }
 
-/// Returns the packages of a builder that the operator denies.
-type FindDenied = dyn Fn(&HostBuilder) -> anyhow::Result<DeniedPackages> + Send + Sync;
+/// Returns the packages of a builder and the components of a host that the operator denies.
+type FindDenied = dyn Fn(&HostBuilder, &Host) -> anyhow::Result<DeniedPackages> + Send + Sync;
 
 /// Settings that were read again.
 pub struct ReadSettings {
@@ -70,8 +69,10 @@ pub struct LiveHost {
     current: Mutex<HostBuilder>,
     /// The builder with settings that were read since, until a reload has used them.
     next: Mutex<Option<ReadSettings>>,
-    /// The packages that are not served though the last good settings have them.
+    /// The packages that are not served though the host has them.
     denied: Mutex<DeniedPackages>,
+    /// Locked while the host is replaced, so that no host is served without its denials.
+    replacing: tokio::sync::Mutex<()>,
     /// The messages about the settings that were logged last.
     logged: Mutex<Vec<String>>,
     calls: OnceLock<Calls>,
@@ -168,6 +169,7 @@ impl LiveHost {
             current: Mutex::new(builder.clone()),
             next: Mutex::default(),
             denied: Mutex::default(),
+            replacing: tokio::sync::Mutex::default(),
             logged: Mutex::default(),
             builder,
             settings: None,
@@ -288,7 +290,7 @@ impl LiveHost {
             move |runtime: tokio::runtime::Handle| runtime.block_on(builder.complete(&compiled));
         let host = run_on_thread(complete).await??;
         drop(prepare(&host));
-        self.replace(host.clone()).await;
+        self.publish(host.clone(), &self.builder).await;
         self.loading.send_replace(Loading::Complete);
         Ok(host)
     }
@@ -334,13 +336,7 @@ impl LiveHost {
                     tracing::warn!("{}", Line::new(new));
                 }
                 let was_denied = lock(&self.denied).clone();
-                if messages.is_some() {
-                    // The new settings have applied them.
-                    *lock(&self.denied) = DeniedPackages::default();
-                    self.replace(host).await;
-                } else {
-                    self.replace(was_denied.leave_out(&host)).await;
-                }
+                self.publish(host, &used).await;
                 if !before.skills_roots().eq(used.skills_roots())
                     || before.withheld_skills() != used.withheld_skills()
                     || (messages.is_some() && !was_denied.skills.is_empty())
@@ -361,16 +357,15 @@ impl LiveHost {
         }
     }
 
-    /// Stops serving the packages that the operator denies, while the settings as a whole cannot be
-    /// used. Returns the word for what else is served.
-    async fn withhold_denied(&self) -> &'static str {
-        let (Some(settings), Some(host)) = (self.settings.clone(), self.loaded()) else {
+    /// Stops serving what the operator denies, even while components are being compiled or the
+    /// settings as a whole cannot be used. Returns the word for what else is served.
+    pub(crate) async fn withhold_denied(&self) -> &'static str {
+        let _replacing = self.replacing.lock().await;
+        let Some(host) = self.loaded() else { return "" };
+        let current = lock(&self.current).clone();
+        let Some(denied) = self.find_denied(&host, &current).await else {
             return "";
         };
-        let current = lock(&self.current).clone();
-        let read = run_on_thread(move |_| (settings.denied)(&current)).await;
-        // An error is logged by the caller: it has read the same settings.
-        let Ok(Ok(denied)) = read else { return "" };
         if denied == DeniedPackages::default() {
             return "";
         }
@@ -381,6 +376,25 @@ impl LiveHost {
             self.log(denied.messages);
         }
         "other "
+    }
+
+    /// Serves a host that a builder has built, without what the operator denies by now.
+    async fn publish(&self, host: Host, builder: &HostBuilder) {
+        let _replacing = self.replacing.lock().await;
+        if let Some(denied) = self.find_denied(&host, builder).await {
+            *lock(&self.denied) = denied;
+        }
+        let denied = lock(&self.denied).clone();
+        self.replace(denied.leave_out(&host)).await;
+    }
+
+    /// Returns what the operator denies, or `None` if the settings cannot be read. The caller logs
+    /// why not when it reads all of them.
+    async fn find_denied(&self, host: &Host, builder: &HostBuilder) -> Option<DeniedPackages> {
+        let settings = self.settings.clone()?;
+        let (host, builder) = (host.clone(), builder.clone());
+        let found = run_on_thread(move |_| (settings.denied)(&builder, &host)).await;
+        found.ok()?.ok()
     }
 
     /// Logs the messages that were not logged the last time.

@@ -78,20 +78,34 @@ impl LiveHost {
             .context(FAILURE)?;
         self.set_watched();
         Ok(FolderWatch {
-            handling: tokio::spawn(keep_current(Arc::clone(self), pending)),
+            handling: tokio::spawn(handle(Arc::clone(self), pending)),
             stop,
         })
     }
 }
 
+async fn handle(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
+    tokio::join!(keep_current(&live, &pending), keep_denials(&live, &pending));
+}
+
+/// Stops serving what the operator denies. Waits for no component that is being compiled.
+async fn keep_denials(live: &LiveHost, pending: &PendingChanges) {
+    let mut settings = pending.settings();
+    live.serving().await;
+    while settings.changed().await.is_ok() {
+        live.withhold_denied().await;
+    }
+}
+
 /// Reloads the host and notifies clients when folders change.
-async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
+async fn keep_current(live: &LiveHost, pending: &PendingChanges) {
     // Replacing the host earlier would lose the components that are being compiled.
     live.complete_host().await;
     let mut advice = live.advice().await;
     loop {
         let changed = pending.next().await;
         let start = Instant::now();
+        let mut settings = pending.settings();
         let has_settings = changed.settings && live.read_settings().await;
         if changed.tools || changed.roots || has_settings {
             live.reload().await;
@@ -100,10 +114,14 @@ async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
         }
         if changed.skills || changed.roots {
             live.notify_skills_changed().await;
-            advice = warn_of_empty_roots(&live, advice).await;
+            advice = warn_of_empty_roots(live, advice).await;
         }
-        // With this pause, endless changes take at most half of one thread's time.
-        tokio::time::sleep(start.elapsed()).await;
+        // With this pause, endless changes take at most half of one thread's time. The operator's
+        // own changes end it: a narrower grant must not wait.
+        tokio::select! {
+            () = tokio::time::sleep(start.elapsed()) => {}
+            _ = settings.changed() => {}
+        }
     }
 }
 

@@ -125,7 +125,8 @@ pub use quote::quote;
 pub use reference::Reference;
 pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
 pub use settings::{
-    ConfiguredSource, PackageSettings, add_source, check_name, deny, remove_source,
+    ConfiguredSource, PackageSettings, add_source, check_name, deny, read_valid_denials,
+    remove_source,
 };
 pub use signature::{PublicKey, Signer, SigningKey, TrustedSigner};
 pub use site::SiteSource;

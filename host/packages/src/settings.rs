@@ -186,6 +186,21 @@ fn read_denied(tables: &Tables<'_>) -> anyhow::Result<DenyList> {
     Ok(denied)
 }
 
+/// Reads the valid digests of the table of denied digests.
+pub fn read_valid_denials(tables: &Tables<'_>) -> DenyList {
+    let raw: BTreeMap<String, toml::Value> = tables.table(DENY).unwrap_or_default();
+    let mut denied = DenyList::default();
+    for (digest, why) in raw {
+        let Ok(digest) = digest.parse::<Digest>() else {
+            continue;
+        };
+        let why = why.as_str().filter(|why| check_reason(why).is_ok());
+        // Cannot fail: the reason is short.
+        let _ = denied.insert(digest, why.unwrap_or_default().to_owned());
+    }
+    denied
+}
+
 impl PackageSettings {
     /// Returns the names of the sources of a kind.
     pub fn names_of(&self, kind: PackageKind) -> Vec<&str> {

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
+use skillhost::config::{
+    self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings, Tables,
+};
 use skillhost::{
     Catalog, EgressSettings, Grant, Host, HostBuilder, MAX_DEPTH, Observer, Principal, SearchHit,
     SkillIndex, SkillsRoot, StartingEgress, Trust, TrustError,
@@ -326,6 +328,18 @@ impl CommonOptions {
         let mut settings: S = config::read(path, &self.trust_settings().with_opener(opener))?;
         self.override_grants(settings.as_mut())?;
         Ok(Some(settings))
+    }
+
+    /// Reads one table of the configuration again, whatever else is wrong there. Returns `None` if
+    /// there is no configuration.
+    pub fn load_table<T>(
+        &self,
+        opener: &Opener,
+        read: impl FnOnce(&Tables<'_>) -> T,
+    ) -> anyhow::Result<Option<T>> {
+        let trust = self.trust_settings().with_opener(opener);
+        let table = |path| config::read_table(path, &trust, read);
+        self.config.as_deref().map(table).transpose()
     }
 
     /// Applies the options about grants to a configuration.

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use skillhost::config::Config;
-use skillhost::{HostBuilder, Line};
+use skillhost::{Host, HostBuilder, Line};
 use skillhost_mcp::{DeniedPackages, ReadSettings};
-use skillhost_packages::{LockedPackage, Store};
+use skillhost_packages::{LockedPackage, Store, read_valid_denials};
 use skillhost_program::options::CommonOptions;
 
 use super::{add_locked, lock_file, named_store_folder, read_lock, skills, skills_folder};
@@ -94,11 +94,17 @@ impl LivePackages {
         })
     }
 
-    /// Returns the packages of a builder that the configuration denies now. Needs nothing else of
-    /// the configuration, nor the lock file or the store.
-    pub(crate) fn denied(&self, builder: &HostBuilder) -> anyhow::Result<DeniedPackages> {
-        let settings: Option<Settings> = self.options.load_again(builder.opener())?;
-        let list = settings.unwrap_or_default().packages.denied;
+    /// Returns the packages of a builder and the components of a host that the configuration denies
+    /// now. Needs nothing else of the configuration, nor the lock file or the store.
+    pub(crate) fn denied(
+        &self,
+        builder: &HostBuilder,
+        host: &Host,
+    ) -> anyhow::Result<DeniedPackages> {
+        let list = self
+            .options
+            .load_table(builder.opener(), read_valid_denials)?
+            .unwrap_or_default();
         let mut denied = DeniedPackages::default();
         for LoadedPackage { package, path } in &*self.loaded() {
             let Err(why) = list.check(package.digests()) else {
@@ -114,6 +120,16 @@ impl LivePackages {
                 continue;
             }
             denied.messages.push(no_longer_served(package, &why));
+        }
+        // Also components from folders of tools.
+        let refusals = list.refusals();
+        for (name, digest) in host.component_digests() {
+            if let Some(why) = refusals.get(digest)
+                && denied.components.insert(name.to_owned())
+            {
+                let message = format!("the component `{name}` is no longer served: {why}");
+                denied.messages.push(message);
+            }
         }
         Ok(denied)
     }

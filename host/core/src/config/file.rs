@@ -44,7 +44,31 @@ pub fn parse<S: FileSettings>(text: &str, name: &str, folder: &Path) -> anyhow::
     parse_source(ConfigSource::new(text, name, folder, Reach::Anywhere))
 }
 
+/// Reads one table from a file as [`read`] does, whatever else is wrong in the file.
+///
+/// # Errors
+///
+/// If the file cannot be read, is not trusted, or is not TOML.
+pub fn read_table<T>(
+    path: &Path,
+    trust: &Trust,
+    read: impl FnOnce(&Tables<'_>) -> T,
+) -> anyhow::Result<T> {
+    let text = read_text(path, trust, Reach::Anywhere)?;
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let source = ConfigSource::new(&text, &name, folder, Reach::Anywhere);
+    Ok(read(&Tables::parse_unchecked(source)?))
+}
+
 fn read_within<S: FileSettings>(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<S> {
+    let text = read_text(path, trust, reach)?;
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    parse_source(ConfigSource::new(&text, &name, folder, reach))
+}
+
+fn read_text(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<String> {
     let cannot = || format!("cannot use the configuration `{}`", path.display());
     trust.check(path).with_context(cannot)?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -54,9 +78,7 @@ fn read_within<S: FileSettings>(path: &Path, trust: &Trust, reach: Reach) -> any
     // Another user may have created the file in the current folder.
     let file = named_file::open_with(path, trust.opener());
     let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
-    let text = text.with_context(cannot)?;
-    let name = path.display().to_string();
-    parse_source(ConfigSource::new(&text, &name, folder, reach))
+    text.with_context(cannot)
 }
 
 fn parse_source<S: FileSettings>(source: ConfigSource<'_>) -> anyhow::Result<S> {

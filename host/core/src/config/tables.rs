@@ -21,9 +21,15 @@ pub struct Tables<'a> {
 impl<'a> Tables<'a> {
     /// Parses a text. Refuses unknown keys.
     pub(super) fn parse(source: ConfigSource<'a>, keys: &Keys) -> anyhow::Result<Self> {
+        let tables = Self::parse_unchecked(source)?;
+        keys.check(&tables.root, &tables.source)?;
+        Ok(tables)
+    }
+
+    /// Parses a text, with any keys.
+    pub(super) fn parse_unchecked(source: ConfigSource<'a>) -> anyhow::Result<Self> {
         let root = DeTable::parse(source.text);
         let root = root.map_err(|error| source.error(&error))?.into_inner();
-        keys.check(&root, &source)?;
         Ok(Self { source, root })
     }
 

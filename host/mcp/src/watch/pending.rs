@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::configured::{AffectedListings, ConfiguredFolders};
 
@@ -29,6 +29,8 @@ pub(super) struct PendingChanges {
     tools: AtomicBool,
     roots: AtomicBool,
     settings: AtomicBool,
+    /// The number of changes of settings.
+    settings_changes: watch::Sender<u64>,
 }
 
 /// The kinds of changes to handle.
@@ -53,7 +55,13 @@ impl PendingChanges {
             tools: AtomicBool::new(false),
             roots: AtomicBool::new(false),
             settings: AtomicBool::new(false),
+            settings_changes: watch::Sender::new(0),
         }
+    }
+
+    /// Returns a receiver of the changes of settings from now on.
+    pub(super) fn settings(&self) -> watch::Receiver<u64> {
+        self.settings_changes.subscribe()
     }
 
     /// Records a change at a path.
@@ -76,6 +84,7 @@ impl PendingChanges {
     /// Records that a file of settings has changed.
     pub(super) fn record_settings(&self) {
         self.settings.store(true, Ordering::SeqCst);
+        self.settings_changes.send_modify(|number| *number += 1);
         self.notify.notify_one();
     }
 

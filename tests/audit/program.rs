@@ -128,7 +128,7 @@ fn verifies_a_log() {
             0,
             "5 records, 0 to 4, with 3 checkpoints\neach record follows the one before it\n\
              nothing is proven: there is no `--key` to check the checkpoints with; whoever can \
-             write the log can write all of it anew, or cut its end\n"
+             write the log can rewrite all of it, or cut off its end\n"
         )
     );
     let run = program.run(&["audit", "verify", "log", "--output", "json"]);

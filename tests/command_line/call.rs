@@ -230,7 +230,7 @@ fn accepts_arguments_as_pairs() {
         ),
         (
             &["{\"skill_name\":", "\"a\"}"],
-            "JSON is one object in single quotes, and stands alone\n",
+            "JSON is one object in single quotes, without other words\n",
         ),
         (
             &["a\nskillhost: b=1"],

@@ -70,12 +70,12 @@ impl AddCommand {
             }
         };
         let mut project = Project::open(&options, self.registry.settings()?)?;
-        let (source, asked) = match named {
+        let (source, request) = match named {
             Some(source) => (source, None),
             None => {
                 let number = self.request.unwrap_or_default();
-                let asked = requests::find(&options, &project.settings, number)?;
-                (SkillSource::Registry(asked.1.clone()), Some(asked))
+                let request = requests::find(&options, &project.settings, number)?;
+                (SkillSource::Registry(request.1.clone()), Some(request))
             }
         };
         let name = self.name.as_deref().unwrap_or(source.last_name());
@@ -91,7 +91,7 @@ impl AddCommand {
             PackageKind::Component
         };
         if let Some((known, place)) = project.settings.packages.source_of(kind, name) {
-            if let Some((file, reference)) = asked.filter(|_| known == source.to_string()) {
+            if let Some((file, reference)) = request.filter(|_| known == source.to_string()) {
                 file.mark_added(&reference)?;
                 terminal::print(&[format_line!("`{name}` is already configured")])?;
                 return Ok(Exit::Ok);
@@ -112,7 +112,7 @@ impl AddCommand {
             }
         };
         terminal::print(&lines)?;
-        if let Some((file, reference)) = asked {
+        if let Some((file, reference)) = request {
             let marked = file.mark_added(&reference);
             marked.with_context(|| {
                 format!(
@@ -124,7 +124,7 @@ impl AddCommand {
         Ok(Exit::Ok)
     }
 
-    /// Adds the skills of another program's lock file, and names those that cannot be added.
+    /// Adds the skills of another program's lock file, and reports those that it cannot add.
     fn import(&self, file: &Path, options: &CommonOptions) -> anyhow::Result<Exit> {
         let skills = read_foreign_lock(file)?;
         let mut project = Project::open(options, self.registry.settings()?)?;
@@ -168,9 +168,9 @@ async fn add_component(
 ) -> anyhow::Result<Vec<Line>> {
     let (locked, inspection) = project.pull(name, reference).await?;
     let lines = lines(&locked, &inspection, project);
-    let turn = project.begin_change(PackageKind::Component, name)?;
-    // The lock first: a source without a lock would keep the host from starting.
-    project.lock_component(locked, &turn)?;
+    let store_lock = project.begin_change(PackageKind::Component, name)?;
+    // Lock first: the host does not start if a configured source is not locked.
+    project.lock_component(locked, &store_lock)?;
     add_source(
         &project.config_file,
         PackageKind::Component,
@@ -190,8 +190,8 @@ fn add_skill(
     skills::refuse_conflict(others, name)?;
     let (locked, files) = project.pull_skill(name, source)?;
     let lines = skills::lines(&locked, &files, &project.store);
-    let turn = project.begin_change(PackageKind::Skill, name)?;
-    project.lock_skill(locked, &turn)?;
+    let store_lock = project.begin_change(PackageKind::Skill, name)?;
+    project.lock_skill(locked, &store_lock)?;
     add_source(&project.config_file, PackageKind::Skill, name, source)?;
     Ok(lines)
 }
@@ -211,9 +211,9 @@ pub(crate) fn lines(
     lines.extend(inspect::lines(inspection, false));
     let (file, config) = (locked.file_name(), project.config_file.display());
     lines.push(if project.settings.host.grants.contains_key(&file) {
-        format_line!("`{config}` has a grant for `{file}`, which applies; this grants all of it:")
+        format_line!("the grant for `{file}` in `{config}` applies; this would grant all needs:")
     } else {
-        format_line!("it may do nothing of that yet; to grant it, write into `{config}`:")
+        format_line!("nothing of this is granted yet; to grant it, write into `{config}`:")
     });
     lines.extend(grant_lines(locked, inspection));
     lines

@@ -32,8 +32,7 @@ enum AuditVerb {
         /// File with the private key
         file: PathBuf,
     },
-    /// Print the digest of a text on stdin, such as arguments or an answer, in the form of
-    /// records
+    /// Print the digest of a text on stdin, such as arguments or an answer, as records have it
     Digest {
         /// File with the private key of the log
         #[arg(long, value_name = "FILE")]

@@ -75,7 +75,7 @@ impl BundleCommand {
                 let key = key.map(|key| SigningKey::read(&key, &trust));
                 let key = key.transpose()?;
                 check_target(&file)?;
-                write(&open()?, &file, key.as_ref())
+                export_packages(&open()?, &file, key.as_ref())
             }
             BundleVerb::Import(import) => {
                 let key = import.key.as_ref();
@@ -87,8 +87,12 @@ impl BundleCommand {
     }
 }
 
-/// Exports the packages that the configuration names, checked as for a load.
-fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow::Result<Exit> {
+/// Exports the packages that the configuration names, after the checks of a load.
+fn export_packages(
+    project: &Project<'_>,
+    file: &Path,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<Exit> {
     let Project {
         settings,
         lock,
@@ -133,14 +137,14 @@ fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow
 
 impl ImportCommand {
     async fn execute(self, mut project: Project<'_>, bundle: &BundleFile) -> anyhow::Result<Exit> {
-        // All of them before the first is written.
+        // Verify all packages before writing the first.
         let mut components = Vec::new();
         for locked in bundle.lock().components.iter() {
             let verified = self.verify(&project, bundle, locked).await;
             components.push(verified.with_context(|| cannot_import(locked))?);
         }
-        for (at, (locked, ..)) in components.iter().enumerate() {
-            let earlier = components[..at].iter().map(|(other, ..)| other);
+        for (index, (locked, ..)) in components.iter().enumerate() {
+            let earlier = components[..index].iter().map(|(other, ..)| other);
             let others = earlier.chain(project.served_components().filter(|_| self.write));
             packages::check_tools(locked, others).with_context(|| cannot_import(locked))?;
         }
@@ -150,10 +154,10 @@ impl ImportCommand {
             let verified = self.verify_skill(&project, bundle, &others, locked);
             skills.push(verified.with_context(|| cannot_import(locked))?);
         }
-        // `store clean` must keep the imported files meanwhile.
-        let turn = project.store.lock()?;
-        project.store.keep(&project.lock_file, &turn)?;
-        drop(turn);
+        // From now on, `store clean` keeps the imported files.
+        let store_lock = project.store.lock()?;
+        project.store.keep(&project.lock_file, &store_lock)?;
+        drop(store_lock);
         for (locked, ..) in &components {
             bundle.store(locked, &project.store)?;
         }
@@ -179,7 +183,7 @@ impl ImportCommand {
         Ok(exit)
     }
 
-    /// Checks a component of the file by this configuration, and inspects it.
+    /// Checks a component of the bundle file against this configuration, and inspects it.
     async fn verify(
         &self,
         project: &Project<'_>,
@@ -193,7 +197,7 @@ impl ImportCommand {
         let packages = &project.settings.packages;
         let signers = packages.signers(&source, &project.trust)?;
         let verified = bundle.verify(locked, signers.as_deref(), &packages.denied)?;
-        // Not among the blobs before all are checked.
+        // The store gets no blob before all packages are checked.
         let folder = project.store.temporary_folder()?;
         let file = folder.path().join(locked.file_name());
         bundle.write_component(&verified, &file)?;
@@ -202,8 +206,8 @@ impl ImportCommand {
         Ok((locked, inspection, source))
     }
 
-    /// Checks a skill of the file by this configuration. `others` are the skills of the configured
-    /// folders.
+    /// Checks a skill of the bundle file against this configuration. `others` are the skills of the
+    /// configured folders.
     fn verify_skill(
         &self,
         project: &Project<'_>,
@@ -224,7 +228,7 @@ impl ImportCommand {
         Ok((locked, source))
     }
 
-    /// Checks that a package to add has the source that the configuration names, if it names one.
+    /// With `--write`, checks that a package has the source that the configuration names, if any.
     fn check_configured(
         &self,
         project: &Project<'_>,
@@ -242,8 +246,8 @@ impl ImportCommand {
         Ok(())
     }
 
-    /// Adds or updates a component of the store. Returns the reason why that needs an option that
-    /// is not given.
+    /// With `--write`, adds or updates a component in the configuration and the lock file. Returns
+    /// `Some(reason)` if that needs an option that is not given.
     async fn write(
         &self,
         project: &mut Project<'_>,
@@ -277,15 +281,15 @@ impl ImportCommand {
             }
             None => terminal::print(&add::lines(locked, inspection, project))?,
         }
-        let turn = project.begin_change(PackageKind::Component, &name)?;
-        project.lock_component(locked.clone(), &turn)?;
+        let store_lock = project.begin_change(PackageKind::Component, &name)?;
+        project.lock_component(locked.clone(), &store_lock)?;
         if !is_named {
             add_source(&project.config_file, PackageKind::Component, &name, source)?;
         }
         Ok(None)
     }
 
-    /// Adds or updates a skill of the store, like [`ImportCommand::write`].
+    /// Adds or updates a skill, like [`ImportCommand::write`].
     fn write_skill(
         &self,
         project: &mut Project<'_>,
@@ -314,8 +318,8 @@ impl ImportCommand {
             }
             None => terminal::print(&skills::lines(locked, &files, store))?,
         }
-        let turn = project.begin_change(PackageKind::Skill, name)?;
-        project.lock_skill(locked.clone(), &turn)?;
+        let store_lock = project.begin_change(PackageKind::Skill, name)?;
+        project.lock_skill(locked.clone(), &store_lock)?;
         if !is_named {
             add_source(&project.config_file, PackageKind::Skill, name, source)?;
         }

@@ -18,7 +18,7 @@ use skillhost_confine::broker::BrokerClient;
 use skillhost_skills::text::count::count;
 
 use crate::packages;
-use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::process_sandbox::{self, SandboxArguments, VerbNeeds};
 use arguments::CallArguments;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, report_problems, with_egress};
@@ -84,10 +84,10 @@ impl CallCommand {
         settings.host.load.calls = 1;
         let builder = options.builder(&settings.host)?;
         let egress = options.start_egress(settings.host.egress()?)?;
-        let needs = Needs {
+        let needs = VerbNeeds {
             is_server: false,
             output: self.output_dir.as_deref(),
-            ..Needs::default()
+            ..VerbNeeds::default()
         };
         let (builder, broker) =
             process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
@@ -117,7 +117,7 @@ impl CallCommand {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
                 self.explain_refusal(&host, &config, error);
-                let exit = if self.may_be_refused(&host, error) {
+                let exit = if self.may_be_in_refused_component(&host, error) {
                     Exit::Setup
                 } else {
                     Exit::Usage
@@ -234,8 +234,8 @@ impl CallCommand {
         CallArguments::parse(&self.arguments)?.read(schema)
     }
 
-    /// Returns whether the tool is unknown and a component was refused, which may have it.
-    fn may_be_refused(&self, host: &Host, error: &CallError) -> bool {
+    /// Returns whether the tool is unknown, but may be in a component that was refused.
+    fn may_be_in_refused_component(&self, host: &Host, error: &CallError) -> bool {
         matches!(error, CallError::UnknownTool { .. })
             && !host.leaves_out(&self.tool)
             && host.occupancy().refused_components > 0
@@ -251,7 +251,7 @@ impl CallCommand {
                 ));
             }
             // The reason is printed above, with the other problems of the host.
-            CallError::UnknownTool { .. } if self.may_be_refused(host, error) => {
+            CallError::UnknownTool { .. } if self.may_be_in_refused_component(host, error) => {
                 let tool = &self.tool;
                 terminal::complain(format_args!(
                     "the tool `{tool}` is not served: its component is not loaded, as said above"

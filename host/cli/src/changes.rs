@@ -1,4 +1,5 @@
-//! What changes when another version of a component or skill is locked, and the options that accept it.
+//! The changes when another version of a component or skill is locked, and the options that accept
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Prints what changes if a component is locked instead of the old one. Returns the reason why
-    /// that needs an option that is not given.
+    /// Prints the changes from the locked component to a new one. Returns `Some(reason)` if they
+    /// need an option that is not given.
     pub(crate) async fn show(
         &self,
         project: &Project<'_>,
@@ -34,7 +35,7 @@ impl Accepted {
         after: &Inspection,
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
-        // Never what the lock file says of it, which may have been edited.
+        // Read the old values from the store: the lock file may have been edited.
         let (store, mut package) = (&project.store, old.package.clone());
         let named = named_content(store, package.kind, &package.manifest);
         let read = match named {
@@ -46,7 +47,7 @@ impl Accepted {
         };
         let (mut old, before) = match read {
             Ok((old, before)) => (old, Some(before)),
-            Err(_) => (unknown(old), None),
+            Err(_) => (without_contents(old), None),
         };
         let known = Known {
             signer: verify_old_signer(project, &mut old.package, new)?,
@@ -56,7 +57,7 @@ impl Accepted {
         Ok(self.refusal(&old, known, new, accept_downgrade))
     }
 
-    /// Prints what changes if a skill is locked instead of the old one, like [`Accepted::show`].
+    /// Prints the changes from the locked skill to a new one, like [`Accepted::show`].
     pub(crate) fn show_skill(
         &self,
         project: &Project<'_>,
@@ -65,7 +66,7 @@ impl Accepted {
         files: &SkillFiles,
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
-        // Never what the lock file says of it, which may have been edited.
+        // Read the old values from the store: the lock file may have been edited.
         let (store, mut old) = (&project.store, old.clone());
         let before = read_named_skill(store, &old.manifest).ok();
         old.files = before.as_ref().map(SkillFiles::digests).unwrap_or_default();
@@ -74,7 +75,7 @@ impl Accepted {
         }
         let version = match new.source.parse::<Reference>() {
             Ok(_) => annotated_version(store, &old.manifest).ok(),
-            // Repositories and sites give no version.
+            // Repositories and sites have no versions.
             Err(_) => Some(None),
         };
         let known = Known {
@@ -101,8 +102,8 @@ impl Accepted {
         self.package_refusal(old, known, new, accept_downgrade)
     }
 
-    /// Returns the reason why a change of a component or a skill needs an option that is not given.
-    /// Unknown fields of `old` do not count.
+    /// Returns `Some(reason)` if a change of a component or a skill needs an option that is not
+    /// given. Does not compare unknown fields of `old`.
     fn package_refusal(
         &self,
         old: &LockedPackage,
@@ -117,7 +118,7 @@ impl Accepted {
                     .to_owned(),
             );
         }
-        // A first signature takes nothing away.
+        // A first signature needs no option.
         let loses_signer =
             known.signer && !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
         if loses_signer && !self.accept_signer {
@@ -137,8 +138,10 @@ impl Accepted {
     }
 }
 
-/// Returns whether the signer of the locked version is known, and sets it to the one that the store
-/// proves. Without a rule about signers, the lock file is believed.
+/// Sets the signer of the locked version to the one that its stored signature proves. Returns
+/// `false` if none is proven.
+///
+/// Without a rule about signers, trusts the lock file and returns `true`.
 fn verify_old_signer(
     project: &Project<'_>,
     old: &mut LockedPackage,
@@ -165,7 +168,7 @@ fn verify_old_signer(
 
 /// Returns the entry of a component whose bytes cannot be read: without version, tools,
 /// imports and powers.
-fn unknown(locked: &LockedComponent) -> LockedComponent {
+fn without_contents(locked: &LockedComponent) -> LockedComponent {
     LockedComponent {
         package: LockedPackage {
             version: None,
@@ -177,7 +180,7 @@ fn unknown(locked: &LockedComponent) -> LockedComponent {
     }
 }
 
-/// Returns what differs between two versions of a component.
+/// Returns the differences between two versions of a component.
 fn changes(
     old: &LockedComponent,
     known: Known,

@@ -1,5 +1,5 @@
 //! `skillhost check`: checks skills against the Agent Skills specification. `check/scripts.rs`
-//! asks a script runner about their scripts, `check/text.rs` and `check/sarif.rs` write the
+//! asks a script runner about their scripts. `check/text.rs` and `check/sarif.rs` format the
 //! findings.
 
 mod ignored_keys;
@@ -66,7 +66,7 @@ enum CheckFormat {
 struct CheckedSkill {
     /// The name of the skill, or the path of the target.
     skill: String,
-    /// The skill's folder, or the target that is no skill.
+    /// The skill's folder, or the target if it is not a skill.
     folder: PathBuf,
     findings: Vec<Finding>,
     scripts: Option<ScriptReport>,
@@ -135,7 +135,7 @@ fn show_progress(progress: &mut ItemProgress, number: usize, total: usize, skill
     progress.show(|| format_line!("checking {number} of {total}: {}", terminal::name(skill)));
 }
 
-/// Checks all skills of a catalog. `folder` is shown before their names.
+/// Checks all skills of a catalog. Their names are shown as paths in `folder`, if it is given.
 fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<CheckedSkill>) {
     for problem in catalog.problems() {
         terminal::complain(problem);

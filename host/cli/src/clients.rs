@@ -22,7 +22,7 @@ use skillhost_program::terminal::{self, format_line};
 
 use crate::serve::ServeCommand;
 use file::ClientFile;
-use format::Place;
+use format::EntryPath;
 use table::{CLIENTS, Client, Program, Scope, Server};
 
 /// Add this server to the configuration of MCP clients, such as Claude Code
@@ -43,7 +43,7 @@ enum ClientsVerb {
 #[derive(Args)]
 struct ListCommand {
     #[command(flatten)]
-    place: PlaceArguments,
+    target: TargetArguments,
     /// Form of the list
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -66,7 +66,7 @@ struct AddCommand {
     #[arg(long, conflicts_with = "arguments")]
     url: Option<String>,
     #[command(flatten)]
-    place: PlaceArguments,
+    target: TargetArguments,
     /// Options of `skillhost serve`, such as `-- --skills DIR`; relative paths become absolute
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
@@ -82,12 +82,12 @@ struct RemoveCommand {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    place: PlaceArguments,
+    target: TargetArguments,
 }
 
-/// The place of an entry.
+/// The file and the name of an entry.
 #[derive(Args)]
-struct PlaceArguments {
+struct TargetArguments {
     /// Use the file of the project in the current folder, instead of the user's
     #[arg(long)]
     project: bool,
@@ -124,8 +124,8 @@ impl ClientsCommand {
 impl ListCommand {
     fn execute(self) -> anyhow::Result<Exit> {
         let clients = CLIENTS.iter().filter_map(|client| {
-            let (folder, inside) = client.file(self.place.scope())?;
-            Some((client, folder.join(inside), self.place.state(client)))
+            let (folder, inside) = client.file(self.target.scope())?;
+            Some((client, folder.join(inside), self.target.state(client)))
         });
         let clients: Vec<(&Client, PathBuf, Result<&str, String>)> = clients.collect();
         let word = |state: &Result<&'static str, String>| *state.as_ref().unwrap_or(&"unusable");
@@ -183,13 +183,13 @@ impl AddCommand {
             );
         }
         let client = client(&self.client)?;
-        let file = self.place.open(client)?;
-        let place = self.place.place(client);
+        let file = self.target.open(client)?;
+        let entry_path = self.target.entry_path(client);
         let path = file.path();
-        let name = &self.place.name;
+        let name = &self.target.name;
         let edit = || -> anyhow::Result<Option<String>> {
             let entry = client.entry(name, &server);
-            match client.format.find(file.text(), place)? {
+            match client.format.find(file.text(), entry_path)? {
                 Some(found) if has_all(&found, &entry) => return Ok(None),
                 Some(_) if !self.force => bail!(
                     "it has another entry `{name}`; `--force` replaces it, and `--name` adds \
@@ -197,7 +197,7 @@ impl AddCommand {
                 ),
                 _ => {}
             }
-            client.format.set(file.text(), place, &entry).map(Some)
+            client.format.set(file.text(), entry_path, &entry).map(Some)
         };
         let edited = edit().with_context(|| format!("cannot edit `{}`", path.display()))?;
         let Some(edited) = edited else {
@@ -212,7 +212,9 @@ impl AddCommand {
             return Ok(Exit::Ok);
         }
         let verb = if file.exists() { "add to" } else { "create" };
-        let shown = client.format.set("", place, &client.entry(name, &server))?;
+        let shown = client
+            .format
+            .set("", entry_path, &client.entry(name, &server))?;
         let mut lines = vec![
             format_line!("would {verb} `{}`:", path.display()),
             Line::default(),
@@ -223,7 +225,7 @@ impl AddCommand {
         Ok(Exit::Ok)
     }
 
-    /// Returns the server of the entry, or the reason why the command line has none.
+    /// Returns the server for the entry. The inner error is a usage error.
     fn server(&self) -> anyhow::Result<Result<Server, String>> {
         if let Some(url) = &self.url {
             return Ok(checked_url(url).map(Server::Url));
@@ -266,12 +268,12 @@ impl AddCommand {
 impl RemoveCommand {
     fn execute(self) -> anyhow::Result<Exit> {
         let client = client(&self.client)?;
-        let file = self.place.open(client)?;
-        let place = self.place.place(client);
+        let file = self.target.open(client)?;
+        let entry_path = self.target.entry_path(client);
         let path = file.path();
-        let name = &self.place.name;
+        let name = &self.target.name;
         let edit = || -> anyhow::Result<Option<String>> {
-            let Some(found) = client.format.find(file.text(), place)? else {
+            let Some(found) = client.format.find(file.text(), entry_path)? else {
                 return Ok(None);
             };
             if let Some(other) = other_program(&found)
@@ -279,7 +281,7 @@ impl RemoveCommand {
             {
                 bail!("its entry `{name}` starts `{other}`; `--force` removes it");
             }
-            client.format.remove(file.text(), place).map(Some)
+            client.format.remove(file.text(), entry_path).map(Some)
         };
         let edited = edit().with_context(|| format!("cannot edit `{}`", path.display()))?;
         let Some(edited) = edited else {
@@ -294,7 +296,7 @@ impl RemoveCommand {
     }
 }
 
-impl PlaceArguments {
+impl TargetArguments {
     fn scope(&self) -> Scope {
         if self.project {
             Scope::Project
@@ -303,8 +305,8 @@ impl PlaceArguments {
         }
     }
 
-    fn place<'a>(&'a self, client: &Client) -> Place<'a> {
-        Place {
+    fn entry_path<'a>(&'a self, client: &Client) -> EntryPath<'a> {
+        EntryPath {
             key: client.key,
             name: &self.name,
         }
@@ -325,7 +327,7 @@ impl PlaceArguments {
     fn state(&self, client: &Client) -> Result<&'static str, String> {
         let found = || -> anyhow::Result<&'static str> {
             let file = self.open(client)?;
-            let found = client.format.find(file.text(), self.place(client));
+            let found = client.format.find(file.text(), self.entry_path(client));
             let found = found.with_context(|| format!("cannot use `{}`", file.path().display()))?;
             Ok(match found {
                 Some(_) => "added",
@@ -345,7 +347,7 @@ fn client(name: &str) -> anyhow::Result<&'static Client> {
     Client::find(name).with_context(|| format!("there is no client `{name}`"))
 }
 
-/// Checks whether options of the server name skills, or a configuration that may.
+/// Checks whether options of the server name skills, or a configuration file, which may name some.
 fn names_skills(arguments: &[String]) -> bool {
     let is_named = |argument: &String| {
         let option = argument.split('=').next().unwrap_or_default();
@@ -354,7 +356,7 @@ fn names_skills(arguments: &[String]) -> bool {
     arguments.iter().any(is_named)
 }
 
-/// Returns a name that needs no quotes in any format.
+/// Parses the name of an entry. It must need no quotes in any format.
 fn entry_name(name: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain) {

@@ -36,9 +36,9 @@ impl DenyCommand {
             }
         };
         let project = Project::open(&options, RegistrySettings::default())?;
-        let turn = project.store.lock()?;
+        let store_lock = project.store.lock()?;
         deny(&project.config_file, &digest, &self.why)?;
-        drop(turn);
+        drop(store_lock);
         terminal::print(&[format_line!("denied {digest}")])?;
         for locked in project.lock.packages() {
             let (kind, name) = (locked.kind, &locked.name);
@@ -48,7 +48,7 @@ impl DenyCommand {
             };
             if locked.digests().any(|it| *it == digest) {
                 terminal::complain(format_args!(
-                    "the {kind} `{name}` is locked with it, so the host does not start; \
+                    "the {kind} `{name}` is locked with this digest, so the host does not start; \
                      `skillhost rollback {option}{name}`, `update {name}` or `remove \
                      {option}{name}` changes that"
                 ));

@@ -24,10 +24,10 @@ impl FetchCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, self.registry.settings()?)?;
         project.warn_if_empty();
-        // First: what is fetched must not be cleaned away meanwhile.
-        let turn = project.store.lock()?;
-        project.store.keep(&project.lock_file, &turn)?;
-        drop(turn);
+        // From now on, `store clean` keeps what is fetched.
+        let store_lock = project.store.lock()?;
+        project.store.keep(&project.lock_file, &store_lock)?;
+        drop(store_lock);
         let mut exit = Exit::Ok;
         let mut report = |name: &str, place: &str, fetched: anyhow::Result<&str>| {
             match fetched {
@@ -51,7 +51,8 @@ impl FetchCommand {
     }
 }
 
-/// Gets the blobs of a locked component if they are missing, and inspects it. Returns what was done.
+/// Gets the blobs of a locked component if they are missing, and inspects it. Returns the result in
+/// words.
 async fn fetch_component(
     project: &mut Project<'_>,
     name: &str,
@@ -61,20 +62,20 @@ async fn fetch_component(
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;
-    let as_load = || {
+    let check_as_load = || {
         let (lock, store) = (&project.lock, &project.store);
         check(&project.settings, name, source, lock, store, &project.trust)
     };
-    let is_whole = project.store.read(&locked.content, locked.size);
-    let done = if matches!(is_whole, Ok(Some(_))) && as_load().is_ok() {
+    let stored = project.store.read(&locked.content, locked.size);
+    let done = if matches!(stored, Ok(Some(_))) && check_as_load().is_ok() {
         "in the store"
     } else {
         project.fetch(locked, &source.reference)?;
-        as_load()?;
+        check_as_load()?;
         "fetched"
     };
     let (inspected, _) = project.describe(locked.package.clone()).await?;
-    // The next component is compared with these tools, not with those that the lock file names.
+    // The checks of later components use these tools, not the ones that the lock file names.
     project.lock.components.set(inspected);
     Ok(done)
 }

@@ -65,7 +65,7 @@ impl FindCommand {
     }
 }
 
-/// Returns the hits for people: the row of each in the list of skills, and what in it matches.
+/// Returns the hits for people: each skill's row of `skills`, and the reasons why it matches.
 fn lines(hits: &[(Skill, SearchHit)]) -> Vec<Line> {
     let skills: Vec<Skill> = hits.iter().map(|(skill, _)| skill.clone()).collect();
     let mut lines = Vec::new();

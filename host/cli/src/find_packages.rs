@@ -35,13 +35,16 @@ pub(crate) struct PackageRequests {
 }
 
 impl PackageRequests {
-    /// Returns the catalog of a configuration, if it has one, and the file of requests. `trust` has
-    /// the opener of both.
+    /// Returns the catalog of a configuration and the file of requests, or `None` if there is no
+    /// catalog. `trust` has the opener for both files.
     ///
     /// # Errors
     ///
     /// If the user has no data folder.
-    pub(crate) fn of(settings: &Settings, trust: &Trust) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn from_settings(
+        settings: &Settings,
+        trust: &Trust,
+    ) -> anyhow::Result<Option<Self>> {
         let Some(catalog) = &settings.packages.catalog else {
             return Ok(None);
         };
@@ -89,8 +92,8 @@ impl FindPackages {
                 let texts = names.iter().zip(&packages);
                 let texts = texts.map(|(name, package)| (&**name, &*package.description));
                 let hits = TextIndex::new(texts).search(query, MAX_SHOWN);
-                let place = |name: &String| names.iter().position(|other| other == name);
-                hits.iter().filter_map(|hit| place(&hit.name)).collect()
+                let position = |name: &String| names.iter().position(|other| other == name);
+                hits.iter().filter_map(|hit| position(&hit.name)).collect()
             }
             None => (0..packages.len().min(MAX_SHOWN)).collect(),
         };
@@ -100,7 +103,7 @@ impl FindPackages {
             (shown, all) => format!("{shown} of the {all} packages of the catalog:\n"),
         };
         for index in found {
-            // From a file that others may have written: one line each.
+            // Others may have written the catalog: `Line` escapes line breaks.
             let description = Line::new(&packages[index].description);
             text += &format!("- {}: {description}\n", names[index]);
         }
@@ -109,7 +112,7 @@ impl FindPackages {
         Ok(text)
     }
 
-    /// Notes a request for a package. The inner error is for the model.
+    /// Records a request for a package. The inner error is for the model.
     fn request(
         &self,
         caller: &Caller,

@@ -4,7 +4,7 @@ use clap::Command;
 use clap::builder::Styles;
 use skillhost_program::terminal;
 
-/// The verbs, by task. A test checks that each has one place.
+/// The verbs, by task. A test checks that each is in one group.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Find and check skills",
@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// The maximum number of columns, as clap has it for the options.
+/// The maximum number of columns, as for the options (`max_term_width`).
 const MAX_WIDTH: usize = 100;
 
 /// Returns the template of the help for a command with all verbs.

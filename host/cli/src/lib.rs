@@ -150,7 +150,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     }
     let mut words: Vec<OsString> = env::args_os().collect();
     if is_successor {
-        // The rest is the command line of the server.
+        // The other arguments are the command line of the server.
         words.remove(1);
     }
     let mut command_line: CommandLine = match process::parse(words, suggest::add_tip) {

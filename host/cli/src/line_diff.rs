@@ -4,10 +4,10 @@
 /// everywhere. Beyond it, all their lines count as changed.
 const MAX_PAIRS: usize = 4_000_000;
 
-/// The characters before the first difference of a long line that are shown.
+/// The number of characters shown before the first difference of a long line.
 const BEFORE: usize = 40;
 
-/// A line of one of the texts only.
+/// A line that only one of the texts has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineChange<'t> {
     /// A line of the old text.
@@ -26,24 +26,31 @@ pub(crate) fn line_diff<'t>(old: &'t str, new: &'t str) -> Vec<LineChange<'t>> {
     let end = pairs.take_while(|(a, b)| a == b).count();
     let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
     let mut changes = Vec::new();
-    let (mut at, mut to) = (0, 0);
+    let (mut old_index, mut new_index) = (0, 0);
     if old.len().saturating_mul(new.len()) <= MAX_PAIRS {
         let common = common_lines(old, new);
-        let left = |at: usize, to: usize| common[at * (new.len() + 1) + to];
-        while at < old.len() && to < new.len() {
-            if old[at] == new[to] {
-                (at, to) = (at + 1, to + 1);
-            } else if left(at + 1, to) >= left(at, to + 1) {
-                changes.push(LineChange::Removed(old[at]));
-                at += 1;
+        let common_from =
+            |old_index: usize, new_index: usize| common[old_index * (new.len() + 1) + new_index];
+        while old_index < old.len() && new_index < new.len() {
+            if old[old_index] == new[new_index] {
+                old_index += 1;
+                new_index += 1;
+            } else if common_from(old_index + 1, new_index) >= common_from(old_index, new_index + 1)
+            {
+                changes.push(LineChange::Removed(old[old_index]));
+                old_index += 1;
             } else {
-                changes.push(LineChange::Added(new[to]));
-                to += 1;
+                changes.push(LineChange::Added(new[new_index]));
+                new_index += 1;
             }
         }
     }
-    changes.extend(old[at..].iter().map(|line| LineChange::Removed(line)));
-    changes.extend(new[to..].iter().map(|line| LineChange::Added(line)));
+    changes.extend(
+        old[old_index..]
+            .iter()
+            .map(|line| LineChange::Removed(line)),
+    );
+    changes.extend(new[new_index..].iter().map(|line| LineChange::Added(line)));
     changes
 }
 
@@ -57,9 +64,9 @@ impl<'t> LineChange<'t> {
         matches!(self, Self::Added(_))
     }
 
-    /// Returns the part of the line to show in `max` characters: its start, or where it begins to
-    /// differ from the most similar line of the other text. Also returns whether something is left
-    /// out before it.
+    /// Returns the part of the line to show in `max` characters, and whether the start of the line
+    /// is left out. The part contains the first difference from the most similar line of the other
+    /// text.
     pub(crate) fn differing_part(self, others: &[Self], max: usize) -> (&'t str, bool) {
         let text = self.text();
         let others = others.iter().filter(|it| it.is_added() != self.is_added());
@@ -77,16 +84,18 @@ impl<'t> LineChange<'t> {
     }
 }
 
-/// Returns the length of the longest common sequence of the lines from each pair of positions on.
+/// Returns, for each pair of positions, the length of the longest common subsequence of the lines
+/// from there to the end.
 fn common_lines(old: &[&str], new: &[&str]) -> Vec<u32> {
     let width = new.len() + 1;
     let mut common = vec![0; (old.len() + 1) * width];
-    for at in (0..old.len()).rev() {
-        for to in (0..new.len()).rev() {
-            common[at * width + to] = if old[at] == new[to] {
-                common[(at + 1) * width + to + 1] + 1
+    for old_index in (0..old.len()).rev() {
+        for new_index in (0..new.len()).rev() {
+            let cell = old_index * width + new_index;
+            common[cell] = if old[old_index] == new[new_index] {
+                common[cell + width + 1] + 1
             } else {
-                common[(at + 1) * width + to].max(common[at * width + to + 1])
+                common[cell + width].max(common[cell + 1])
             };
         }
     }
@@ -104,12 +113,12 @@ mod tests {
         let (old, new) = (format!("{same}old"), format!("{same}new"));
         let longer = format!("{old}er");
         let changes = [Removed("x"), Removed(&old), Added(&new), Added("y")];
-        let part = |at: usize| changes[at].differing_part(&changes, 160);
+        let part = |index: usize| changes[index].differing_part(&changes, 160);
         assert_eq!(part(0), ("x", false));
         let expected = format!("{}old", "é".repeat(BEFORE));
         assert_eq!(part(1), (&*expected, true));
         assert_eq!(part(2), (&*expected.replace("old", "new"), true));
-        // One is the start of the other.
+        // One line is a prefix of the other.
         let changes = [Removed(&old), Added(&longer)];
         let parts = changes.map(|it| it.differing_part(&changes, 160).0.to_owned());
         assert_eq!(parts[1], format!("{}er", parts[0]));

@@ -1,6 +1,6 @@
 //! The packages of a configuration: loads locked components and skills for the verbs that run them,
-//! and has what the verbs that change packages share. `packages/skills.rs` has the part about
-//! skills, and `packages/live.rs` what a running server reads again.
+//! and has the code that the verbs for packages share. `packages/skills.rs` has the part about
+//! skills, and `packages/live.rs` the packages of a running server.
 
 pub(crate) mod skills;
 
@@ -29,7 +29,7 @@ use skillhost_skills::text::count::count;
 
 use crate::settings::{LoadedPackage, Settings};
 
-/// The power to send requests at all, in a lock file.
+/// The lock file's name for the power to send requests.
 const SENDS_REQUESTS: &str = "sends HTTP requests";
 
 /// Loads the settings of a verb, with the locked components and skills. Uses no network.
@@ -37,13 +37,13 @@ const SENDS_REQUESTS: &str = "sends HTTP requests";
 /// # Errors
 ///
 /// If a package is not locked, not in the store, or not signed as `[trust]` asks, or another skill
-/// has the name of a locked one. The error names the command that changes that.
+/// has the name of a locked one. The error names the command that fixes that.
 pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
     Ok(load_watched(options)?.0)
 }
 
 /// Loads settings like [`load`], and returns the files that a server watches: the configuration, the
-/// lock file and the keys. Each change after it was read will be noticed.
+/// lock file and the keys. The server notices each change of a file after it was read.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub(crate) fn check_source(locked: &LockedPackage, source: &impl Display) -> any
     Ok(())
 }
 
-/// Checks that a manifest is the one that a source with a digest names.
+/// Checks that a manifest has the digest of its source, if the source has one.
 pub(crate) fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
     if let Some(digest) = source.digest() {
         ensure!(
@@ -272,8 +272,8 @@ impl<'o> Project<'o> {
     }
 
     /// Reads the configuration and the lock file again, and keeps other processes from changing
-    /// them or the store until the returned lock is dropped. Other processes wait meanwhile, so a
-    /// verb ends its transfers before.
+    /// them or the store until the returned lock is dropped. Other processes wait meanwhile, so
+    /// finish transfers before the call.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl<'o> Project<'o> {
         kind: PackageKind,
         name: &str,
     ) -> anyhow::Result<StoreLock> {
-        let turn = self.store.lock()?;
+        let store_lock = self.store.lock()?;
         let settings: Settings = self.options.reload()?;
         let lock = read_lock(&self.lock_file, &self.trust)?;
         let source = |settings: &Settings| {
@@ -299,7 +299,7 @@ impl<'o> Project<'o> {
             "another command has changed `{name}` meanwhile; run this one again"
         );
         (self.settings, self.lock) = (settings, lock);
-        Ok(turn)
+        Ok(store_lock)
     }
 
     /// Locks a component that was pulled.
@@ -311,7 +311,7 @@ impl<'o> Project<'o> {
     pub(crate) fn lock_component(
         &mut self,
         locked: LockedComponent,
-        turn: &StoreLock,
+        store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
         self.check_tools(&locked)?;
         self.check_stored(&locked)?;
@@ -320,7 +320,7 @@ impl<'o> Project<'o> {
             self.lock.components.remove(&locked.name);
         }
         self.lock.components.set(locked);
-        self.write_lock(turn)
+        self.write_lock(store_lock)
     }
 
     /// Locks an earlier component again.
@@ -331,12 +331,12 @@ impl<'o> Project<'o> {
     pub(crate) fn roll_back(
         &mut self,
         previous: LockedComponent,
-        turn: &StoreLock,
+        store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
         self.check_tools(&previous)?;
         self.check_stored(&previous)?;
         self.lock.components.roll_back(previous);
-        self.write_lock(turn)
+        self.write_lock(store_lock)
     }
 
     fn check_stored(&self, locked: &LockedPackage) -> anyhow::Result<()> {
@@ -375,7 +375,7 @@ impl<'o> Project<'o> {
         Ok((locked, inspection))
     }
 
-    /// Inspects a component of the store, whatever the lock file says of it.
+    /// Inspects a component of the store. Uses no tools, imports or powers of the lock file.
     pub(crate) async fn read(
         &self,
         package: LockedPackage,
@@ -385,7 +385,7 @@ impl<'o> Project<'o> {
         inspect(package, &path, version).await
     }
 
-    /// Gets the blobs of a locked component from this source, and no others.
+    /// Gets the blobs of a locked component from a source. Accepts no other bytes.
     pub(crate) fn fetch(&self, locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
         let fixed = source.fixed(&locked.manifest)?;
         let signers = self.settings.packages.signers(source, &self.trust)?;
@@ -411,10 +411,10 @@ impl<'o> Project<'o> {
         }
     }
 
-    /// Writes the lock file, and keeps what it names in the store.
-    pub(crate) fn write_lock(&self, turn: &StoreLock) -> anyhow::Result<()> {
+    /// Writes the lock file, and makes the store keep the packages in it.
+    pub(crate) fn write_lock(&self, store_lock: &StoreLock) -> anyhow::Result<()> {
         self.lock.write(&self.lock_file)?;
-        self.store.keep(&self.lock_file, turn)
+        self.store.keep(&self.lock_file, store_lock)
     }
 
     /// Refuses a component with a tool that is built in or in another locked component that the
@@ -423,7 +423,8 @@ impl<'o> Project<'o> {
         check_tools(locked, self.served_components())
     }
 
-    /// Returns the locked components that the configuration names. A kill may leave others.
+    /// Returns the locked components that the configuration names. A killed command may have left
+    /// others in the lock file.
     pub(crate) fn served_components(&self) -> impl Iterator<Item = &LockedComponent> {
         let configured = &self.settings.packages.sources;
         let locked = self.lock.components.iter();
@@ -473,8 +474,8 @@ pub(crate) async fn inspect(
             package.source
         ),
     };
-    let own = inspection.metadata.version.clone();
-    package.version = version.or(own.filter(|version| version.len() <= MAX_VERSION));
+    let own_version = inspection.metadata.version.clone();
+    package.version = version.or(own_version.filter(|version| version.len() <= MAX_VERSION));
     let imports = inspection.imports.iter();
     let locked = LockedComponent {
         package,
@@ -485,7 +486,7 @@ pub(crate) async fn inspect(
     Ok((locked, inspection))
 }
 
-/// Returns the requests and secrets that a component asks for, as the lock file names them.
+/// Returns the requests and secrets that a component asks for, in the words of the lock file.
 fn powers(inspection: &Inspection) -> Vec<String> {
     let mut powers = Vec::new();
     if inspection.needs.sends_requests {
@@ -535,7 +536,7 @@ pub(crate) struct Known {
     pub(crate) version: bool,
 }
 
-/// Returns what differs between two packages, apart from their contents.
+/// Returns the differences between two packages, except those of their contents.
 pub(crate) fn package_changes(old: &LockedPackage, known: Known, new: &LockedPackage) -> Vec<Line> {
     let mut lines = Vec::new();
     if old.source != new.source {
@@ -570,8 +571,8 @@ fn lock_file(config: &Path) -> PathBuf {
     config.with_file_name(LOCK_FILE)
 }
 
-/// Reads a lock file. Refuses one that others can write, and a symlink: the author of the folder
-/// would choose the file that is written.
+/// Reads a lock file. Refuses a file that others can write, and a symlink: with a symlink, the
+/// author of the folder would choose the file that is written.
 fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
     ensure!(
         !file.is_symlink(),
@@ -635,12 +636,12 @@ mod tests {
             imports: Vec::new(),
             powers: Vec::new(),
         };
-        let turn = project.store.lock().unwrap();
-        project.lock_component(locked.clone(), &turn).unwrap();
+        let store_lock = project.store.lock().unwrap();
+        project.lock_component(locked.clone(), &store_lock).unwrap();
         assert!(lock_file.exists());
         fs::remove_file(&lock_file).unwrap();
-        project.store.clean(&turn).unwrap();
-        let error = project.lock_component(locked, &turn).unwrap_err();
+        project.store.clean(&store_lock).unwrap();
+        let error = project.lock_component(locked, &store_lock).unwrap_err();
         assert!(error.to_string().contains("store clean"), "{error:#}");
         assert!(!lock_file.exists());
     }

@@ -1,8 +1,8 @@
 //! The process sandbox of `serve`, `call` and `warm`: the files that these verbs may use.
 //! `skillhost-confine` applies it.
 //!
-//! The sandbox is applied while the process has one thread. Everything that it would forbid comes
-//! before it, in this order:
+//! The sandbox is applied while the process has one thread. Steps that it would forbid come first,
+//! in this order:
 //!
 //! | step | where |
 //! |---|---|
@@ -42,7 +42,7 @@ use skillhost_skills::trust::own_folder;
 use crate::settings::{Confinement, Settings};
 use skillhost_program::options::{self, CommonOptions};
 
-/// Files of the machine that are read while serving. All users may read them, and they hold no
+/// Files of the machine that are read while serving. All users may read them, and they contain no
 /// secrets.
 const PUBLIC_FILES: [&str; 4] = [
     ACCOUNT_FILES[0],
@@ -54,7 +54,7 @@ const PUBLIC_FILES: [&str; 4] = [
 ];
 
 /// The files that are read to check who may change a tools folder. The broker opens them too,
-/// because a rule no longer applies to a file that was replaced.
+/// because a Landlock rule does not apply to a file that replaces the first one.
 const ACCOUNT_FILES: [&str; 2] = ["/etc/group", "/etc/passwd"];
 
 /// Options of the process sandbox.
@@ -76,9 +76,9 @@ enum Extent {
     Off,
 }
 
-/// The files that a verb needs besides those of the configuration.
+/// The access that a verb needs besides the files of the configuration.
 #[derive(Default)]
-pub(crate) struct Needs<'a> {
+pub(crate) struct VerbNeeds<'a> {
     /// True for a server. It needs a broker for folders that are replaced while it runs, and it
     /// warns if it runs as root.
     pub(crate) is_server: bool,
@@ -104,7 +104,7 @@ pub(crate) fn confine(
     arguments: &SandboxArguments,
     options: &CommonOptions,
     settings: &Settings,
-    needs: Needs<'_>,
+    needs: VerbNeeds<'_>,
     builder: HostBuilder,
 ) -> anyhow::Result<(HostBuilder, Option<Arc<BrokerClient>>)> {
     let confinement = match arguments.confine {
@@ -236,8 +236,8 @@ fn sandbox(own: OwnFiles, folders: &[AllowedPath]) -> ProcessSandbox {
     sandbox
 }
 
-/// Opens and checks the folders, and what symlinks in them lead to if these are followed. Leaves
-/// out a folder that leads out of the place where it must be. The rules refer to the handles,
+/// Opens and checks the folders, and the targets of symlinks in them if these are followed. Leaves
+/// out a folder or target that is outside the folder `within`. The rules refer to the handles,
 /// because a path may lead elsewhere a moment later.
 fn open_folders(folders: &[AllowedPath]) -> Vec<OwnedFd> {
     let mut opened = Vec::new();
@@ -265,7 +265,7 @@ fn audit_file(config: &Config) -> Option<&Path> {
     (file != Path::new("-")).then_some(file)
 }
 
-/// Returns the path of the file of consent.
+/// Returns the path of the consent file.
 fn consent_file(config: &Config) -> Option<&Path> {
     Some(config.consent_file.as_ref()?.path.as_path())
 }
@@ -289,8 +289,8 @@ fn readable_paths(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     });
     let tools = config.tools.iter().filter(is_trusted);
     let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
-    // Not their folder: the store has those of other configurations too. It is checked once for all
-    // of its files.
+    // Allow only these files, not their folder: the store also has files of other configurations.
+    // Each folder is checked once for all of its files.
     let named = config.named_components.values();
     let folders: BTreeSet<&Path> = named.clone().filter_map(|file| file.parent()).collect();
     let trusted = folders.into_iter();
@@ -317,12 +317,12 @@ fn file_system_root() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker, unless it is not needed: for one call without third-party tools,
-/// `--output-dir`, and the files of an audit log and of consent.
+/// Starts the broker if it is needed: by a server, third-party tools, `--output-dir`, an audit log
+/// in a file, or a consent file.
 fn start_broker(
     config: &Config,
     trust: &Trust,
-    needs: &Needs<'_>,
+    needs: &VerbNeeds<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
     let has_file = audit_file(config).is_some() || consent_file(config).is_some();
@@ -342,7 +342,7 @@ fn start_broker(
 fn broker_policy(
     config: &Config,
     trust: &Trust,
-    needs: &Needs<'_>,
+    needs: &VerbNeeds<'_>,
     folders: &[AllowedPath],
 ) -> BrokerPolicy {
     let files = needs.files.iter();
@@ -475,7 +475,7 @@ mod tests {
         let paths: Vec<_> = folders.into_iter().map(|folder| folder.path).collect();
         // A missing folder may appear later, and is checked then.
         assert_eq!(paths, [at("own/tools"), at("none")]);
-        // Of the store, only the files of this configuration.
+        // In the store, only the files of this configuration are allowed.
         let mut config = Config::default();
         for file in ["own/blob", "open/blob"] {
             fs::write(at(file), "").unwrap();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_stay_in_the_folder_where_they_must() {
+    fn rules_stay_within_the_required_folder() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for path in ["here/skills", "here/linked", "elsewhere/linked"] {
@@ -526,7 +526,7 @@ mod tests {
                     \"plain\"]\ntools = [\"tools\"]\nhome = \"home\"\naudit_file = \"log\"\n\
                     compile_time = \"7s\"\n[network]\nconsent_file = \"consent\"\n";
         let config = read(text);
-        let needs = Needs {
+        let needs = VerbNeeds {
             is_server: true,
             output: Some(Path::new("out")),
             files: vec!["token".into()],
@@ -535,7 +535,7 @@ mod tests {
             requests: Some("requests".into()),
             socket: Some(Path::new("socket")),
         };
-        let policy_for = |config: &Config, needs: &Needs<'_>| {
+        let policy_for = |config: &Config, needs: &VerbNeeds<'_>| {
             let trust = Trust::new();
             broker_policy(config, &trust, needs, &readable_paths(config, &trust))
         };
@@ -569,7 +569,7 @@ mod tests {
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);
         assert_eq!(policy.child_time, Duration::from_secs(7));
         // An audit log on stderr needs no file.
-        let policy = policy_for(&read("audit_file = \"-\"\n"), &Needs::default());
+        let policy = policy_for(&read("audit_file = \"-\"\n"), &VerbNeeds::default());
         assert!(policy.paths.len() == ACCOUNT_FILES.len() && policy.log.is_none());
     }
 }

@@ -30,12 +30,12 @@ impl RemoveCommand {
         } else {
             PackageKind::Component
         };
-        let turn = project.begin_change(kind, name)?;
+        let store_lock = project.begin_change(kind, name)?;
         let names = project.settings.packages.names_of(kind);
         let is_configured = names.contains(&name.as_str());
-        // A command that was killed may have left an entry of the lock file alone.
-        let is_it = |locked: &LockedPackage| locked.kind == kind && locked.name == *name;
-        let is_locked = project.lock.packages().any(is_it);
+        // A killed command may have left an entry only in the lock file.
+        let is_named = |locked: &LockedPackage| locked.kind == kind && locked.name == *name;
+        let is_locked = project.lock.packages().any(is_named);
         if !is_configured && !is_locked {
             terminal::complain(format_args!(
                 "there is no {kind} `{name}`; {}",
@@ -47,7 +47,7 @@ impl RemoveCommand {
             ));
             return Ok(Exit::Usage);
         }
-        // The configuration first: a source without a lock would keep the host from starting.
+        // Change the configuration first: the host does not start if a source is not locked.
         if is_configured {
             remove_source(&project.config_file, kind, name)?;
         }
@@ -56,7 +56,7 @@ impl RemoveCommand {
         } else {
             project.lock.components.remove(name);
         }
-        project.write_lock(&turn)?;
+        project.write_lock(&store_lock)?;
         terminal::print(&[format_line!(
             "removed {name}; `skillhost store clean` removes its bytes"
         )])?;
@@ -65,11 +65,11 @@ impl RemoveCommand {
         }
         let file = format!("{name}.wasm");
         let config = &project.settings.host;
-        for (table, is_there) in [
+        for (table, has_entry) in [
             ("grants", config.grants.contains_key(&file)),
             ("pins", config.pins.contains_key(&file)),
         ] {
-            if is_there {
+            if has_entry {
                 terminal::complain(format_args!(
                     "`{table}` in `{}` still names `{file}`; remove that too",
                     project.config_file.display()

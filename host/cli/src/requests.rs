@@ -43,8 +43,8 @@ impl RequestsCommand {
             } = request;
             lines.push(format_line!("{number}  {reference}"));
             lines.push(format_line!("   asked by {client} at {time}: {why}"));
-            let is_it = |package: &&OfferedPackage| package.reference == *reference;
-            if let Some(package) = packages.iter().find(is_it) {
+            let is_requested = |package: &&OfferedPackage| package.reference == *reference;
+            if let Some(package) = packages.iter().find(is_requested) {
                 lines.push(format_line!("   {}", package.description));
             }
         }
@@ -60,7 +60,7 @@ impl RequestsCommand {
     }
 }
 
-/// Returns the package of a request, and the file of the request.
+/// Returns the file of requests, and the package of the request with this number.
 pub(crate) fn find(
     options: &CommonOptions,
     settings: &Settings,
@@ -84,6 +84,6 @@ pub(crate) fn open(
     options: &CommonOptions,
     settings: &Settings,
 ) -> anyhow::Result<PackageRequests> {
-    let requests = PackageRequests::of(settings, &options.trust_settings())?;
+    let requests = PackageRequests::from_settings(settings, &options.trust_settings())?;
     requests.context("agents cannot ask for packages: set `catalog` in `[packages]`")
 }

@@ -19,7 +19,7 @@ use skillhost_program::terminal;
 /// Run the tool calls of a model's messages and print what to send back
 ///
 /// Reads one message from stdin, or one message per line: an assistant message,
-/// or the whole API response that holds it. Prints one line of JSON for each: an
+/// or the whole API response with it. Prints one line of JSON for each: an
 /// array of messages to append to the conversation, empty if no tool was called,
 /// or an object with the key `error` if the message cannot be answered. A tool's
 /// failure is an answer for the model. Exits with 0 if every message was
@@ -45,8 +45,8 @@ impl RespondCommand {
         let builder = with_egress(options.builder(&settings.host)?, egress)?;
         let host = builder.build().await?;
         report_problems(&host);
-        let what = format!("a message of the format `{}` on stdin", self.format.name());
-        terminal::explain_wait(what, "Ctrl-D");
+        let input = format!("a message of the format `{}` on stdin", self.format.name());
+        terminal::explain_wait(input, "Ctrl-D");
         let mut messages = RequestReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {

@@ -1,4 +1,4 @@
-//! `skillhost rollback`: locks what a component or skill was before its last update.
+//! `skillhost rollback`: locks the version of a component or skill before its last update.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -34,7 +34,7 @@ pub(crate) struct RollbackCommand {
     options: CommonOptions,
 }
 
-/// The manifest of the version that was locked until then, or the reason why an option is needed.
+/// The manifest of the version that was locked before, or the reason why an option is needed.
 type RolledBack = Result<Digest, String>;
 
 impl RollbackCommand {
@@ -63,8 +63,8 @@ impl RollbackCommand {
         match rolled_back.with_context(|| format!("cannot roll back `{name}`"))? {
             Ok(manifest) => {
                 terminal::print(&[format_line!(
-                    "rolled back; `skillhost deny {manifest}` keeps `update` from locking what it \
-                     was"
+                    "rolled back; `skillhost deny {manifest}` keeps `update` from locking the \
+                     other version again"
                 )])?;
                 Ok(Exit::Ok)
             }
@@ -85,8 +85,8 @@ impl RollbackCommand {
         if let Some(why) = shown.await? {
             return Ok(Err(why));
         }
-        let turn = project.begin_change(PackageKind::Component, &self.name)?;
-        project.roll_back(new, &turn)?;
+        let store_lock = project.begin_change(PackageKind::Component, &self.name)?;
+        project.roll_back(new, &store_lock)?;
         Ok(Ok(old.package.manifest))
     }
 
@@ -100,8 +100,8 @@ impl RollbackCommand {
         if let Some(why) = accepted.show_skill(project, &old, &previous, &files, true)? {
             return Ok(Err(why));
         }
-        let turn = project.begin_change(PackageKind::Skill, &self.name)?;
-        project.roll_back_skill(previous, &turn)?;
+        let store_lock = project.begin_change(PackageKind::Skill, &self.name)?;
+        project.roll_back_skill(previous, &store_lock)?;
         Ok(Ok(old.package.manifest))
     }
 }
@@ -113,7 +113,7 @@ async fn read(
 ) -> anyhow::Result<(LockedComponent, Inspection)> {
     let source = find_source(&project.settings.packages.sources, previous)?;
     packages::check_manifest(&previous.manifest, source)?;
-    check_whole(
+    check_available(
         project,
         previous,
         source,
@@ -133,7 +133,7 @@ async fn read(
 fn read_skill(project: &Project<'_>, previous: &LockedSkill) -> anyhow::Result<SkillFiles> {
     let source = find_source(&project.settings.packages.skills, previous)?;
     let fixed = source.fixed(&previous.manifest, previous.commit.as_deref())?;
-    check_whole(project, previous, source, &fixed)?;
+    check_available(project, previous, source, &fixed)?;
     project.unpack_skill(previous, source)
 }
 
@@ -155,8 +155,8 @@ fn find_source<'s, S: Display>(
 }
 
 /// Checks that an earlier version is not denied, and that the store has it. `fixed` is the source
-/// of that version alone.
-fn check_whole<S: Display + PartialEq>(
+/// with the digest or the commit of that version.
+fn check_available<S: Display + PartialEq>(
     project: &Project<'_>,
     previous: &LockedPackage,
     source: &S,

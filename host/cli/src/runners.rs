@@ -1,4 +1,4 @@
-//! `skillhost runners`: lists the runners of skills' scripts that this installation brings.
+//! `skillhost runners`: lists the runners of skills' scripts in this installation.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ impl RunnersCommand {
         }
         if installed.is_empty() {
             terminal::complain(format_args!(
-                "there are no runners in `{}`: only packages of skillhost bring them; in a \
+                "there are no runners in `{}`: only packages of skillhost contain them; in a \
                  checkout, `skillhost build guest-tools/runners/python` builds the one for Python",
                 folder.display()
             ));

@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::find_packages::{FindPackages, PackageRequests};
 use crate::packages;
 use crate::packages::live::LivePackages;
-use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::process_sandbox::{self, SandboxArguments, VerbNeeds};
 use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
 use skillhost_program::terminal;
 
-/// The maximum time that the start of a host has after its client has left. Guards against: a
+/// The maximum time that a host may take to start after its client has left. Guards against: a
 /// server that outlives its client while components compile.
 const MAX_START_TIME: Duration = Duration::from_secs(5);
 
@@ -85,23 +85,23 @@ impl ServeCommand {
             )?),
             None => None,
         };
-        let again = packages::files_to_read_again(&options, &settings);
-        let blobs = packages::blobs_folder().filter(|_| !again.is_empty());
-        let skills = packages::skills_folder().filter(|_| !again.is_empty());
+        let reread_files = packages::files_to_read_again(&options, &settings);
+        let blobs = packages::blobs_folder().filter(|_| !reread_files.is_empty());
+        let skills = packages::skills_folder().filter(|_| !reread_files.is_empty());
         let folders = blobs.clone().into_iter().chain(skills.clone());
         watched.extend(folders.map(WatchedFile::new));
-        let requests = PackageRequests::of(&settings, &options.trust_settings())?;
+        let requests = PackageRequests::from_settings(&settings, &options.trust_settings())?;
         if let Some(requests) = &requests {
             requests.packages()?;
             requests.file.create()?;
         }
-        let asked = requests.iter().flat_map(PackageRequests::files);
-        let asked: Vec<_> = asked.map(Path::to_owned).collect();
+        let request_files = requests.iter().flat_map(PackageRequests::files);
+        let request_files: Vec<_> = request_files.map(Path::to_owned).collect();
         let files = http.iter().flat_map(|http| http.files());
-        let needs = Needs {
+        let needs = VerbNeeds {
             is_server: true,
             output: None,
-            files: files.chain(again).chain(asked).collect(),
+            files: files.chain(reread_files).chain(request_files).collect(),
             blobs,
             skills,
             requests: requests.as_ref().map(|it| it.file.path().to_owned()),
@@ -119,7 +119,7 @@ impl ServeCommand {
             http.fetch_keys_with(egress.clone());
         }
         let trust = options.trust_settings().with_opener(builder.opener());
-        let builder = match PackageRequests::of(&settings, &trust)? {
+        let builder = match PackageRequests::from_settings(&settings, &trust)? {
             Some(requests) => builder.program_tool(Arc::new(FindPackages::new(requests))),
             None => builder,
         };

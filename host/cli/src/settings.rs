@@ -1,4 +1,4 @@
-//! The settings of all layers of the program, which one configuration fills.
+//! The settings of all layers of the program, read from one configuration.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ pub struct Settings {
     pub http: HttpSettings,
     /// The clients of the HTTP server, and the issuers of their access tokens.
     pub identity: IdentitySettings,
-    /// The use of the process sandbox.
+    /// The settings of the process sandbox.
     pub process: ProcessSettings,
     /// The sources and signers of packages.
     pub packages: PackageSettings,
@@ -51,11 +51,11 @@ pub struct LoadedPackage {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ProcessSettings {
-    /// The use of the process sandbox for this process.
+    /// The extent of the process sandbox.
     pub confine: Confinement,
 }
 
-/// The use of the process sandbox.
+/// The extent of the process sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confinement {

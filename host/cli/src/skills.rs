@@ -16,10 +16,10 @@ use skillhost_program::terminal::{self, format_line};
 /// below the list. `check` shows all problems.
 const MAX_PROBLEMS: usize = 20;
 
-/// The mark of a skill that lists for models leave out.
+/// The mark of an unlisted skill.
 const UNLISTED_MARK: &str = "(not shown to models)";
 
-/// The minimum columns of a description beside a name. Fewer would show no word.
+/// The minimum columns of a description beside a name. Fewer columns would not fit a word.
 const MIN_DESCRIPTION_COLUMNS: usize = 10;
 
 /// List the skills and the problems found in them, or show one skill
@@ -152,14 +152,14 @@ fn skill_lines(skill: &Skill, summary: &SkillSummary) -> Vec<Line> {
     lines
 }
 
-/// Returns what a skill's frontmatter declares, besides its name and description.
+/// Returns the fields of a skill's frontmatter, except its name and description.
 fn declared(summary: &SkillSummary) -> Vec<(String, String)> {
     let declared = &summary.declared;
     let text = |key: &str, field: &Option<Field<String>>| {
         let field = field.as_ref()?;
         Some((key.to_owned(), field.value.clone()))
     };
-    let pair = |above: &str, pair: &Pair| (format!("{above}{}", pair.key), pair.value.clone());
+    let pair = |prefix: &str, pair: &Pair| (format!("{prefix}{}", pair.key), pair.value.clone());
     let metadata = declared.metadata.iter().flat_map(|field| &field.value);
     [
         text("license", &declared.license),
@@ -217,7 +217,7 @@ pub(crate) fn table(skills: &[Skill], width: usize) -> Vec<Line> {
         .iter()
         .map(|skill| terminal::name(&skill.name))
         .collect();
-    // One long name leaves the descriptions of the others half of the width.
+    // A long name leaves at least half of the width to the other descriptions.
     let name_width = names
         .iter()
         .map(|name| name.as_str().width())
@@ -249,14 +249,14 @@ fn fit(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let mut used = 1;
-    let kept: String = text
+    let start: String = text
         .chars()
         .take_while(|c| {
             used += c.width().unwrap_or(0);
             used <= columns
         })
         .collect();
-    format!("{}…", kept.trim_end())
+    format!("{}…", start.trim_end())
 }
 
 #[cfg(test)]
@@ -265,12 +265,12 @@ mod tests {
     use unicode_width::UnicodeWidthStr as _;
 
     fn skill(name: &str, description: &str) -> Skill {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join(name);
+        let root_folder = tempfile::tempdir().unwrap();
+        let folder = root_folder.path().join(name);
         std::fs::create_dir(&folder).unwrap();
         let text = format!("---\nname: {name}\ndescription: {description}\n---\n");
         std::fs::write(folder.join("SKILL.md"), text).unwrap();
-        let root = skillhost::SkillsRoot::new(place.path());
+        let root = skillhost::SkillsRoot::new(root_folder.path());
         let catalog = Catalog::open(&[root], None).unwrap();
         catalog.read(name).unwrap()
     }

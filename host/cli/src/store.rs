@@ -25,7 +25,7 @@ enum StoreVerb {
     /// List the digests in the store, their bytes, and their use by this
     /// configuration
     List,
-    /// Remove what no lock file names that was used with this store
+    /// Remove everything that is in no lock file used with this store
     Clean,
 }
 

@@ -183,7 +183,7 @@ mod tests {
                 Some("version") => true,
                 Some(option) => command
                     .get_arguments()
-                    .any(|one| one.get_long() == Some(option)),
+                    .any(|argument| argument.get_long() == Some(option)),
                 None => command.find_subcommand(word).is_some(),
             };
             assert!(exists, "{tip}");

@@ -61,8 +61,8 @@ impl UpdateCommand {
             };
             let Some(old) = project.lock.components.find(name).cloned() else {
                 terminal::print(&add::lines(&locked, &inspection, &project))?;
-                let turn = project.begin_change(PackageKind::Component, name)?;
-                project.lock_component(locked, &turn)?;
+                let store_lock = project.begin_change(PackageKind::Component, name)?;
+                project.lock_component(locked, &store_lock)?;
                 continue;
             };
             if old == locked {
@@ -78,8 +78,8 @@ impl UpdateCommand {
                 exit = Exit::Failure;
                 continue;
             }
-            let turn = project.begin_change(PackageKind::Component, name)?;
-            project.lock_component(locked, &turn)?;
+            let store_lock = project.begin_change(PackageKind::Component, name)?;
+            project.lock_component(locked, &store_lock)?;
         }
         for (name, source) in &packages.skills {
             if self.name.as_ref().is_some_and(|only| only != name) {
@@ -125,8 +125,8 @@ impl UpdateCommand {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));
             return Ok(Exit::Failure);
         }
-        let turn = project.begin_change(PackageKind::Skill, name)?;
-        project.lock_skill(locked, &turn)?;
+        let store_lock = project.begin_change(PackageKind::Skill, name)?;
+        project.lock_skill(locked, &store_lock)?;
         Ok(Exit::Ok)
     }
 }

@@ -15,13 +15,13 @@ use skillhost_helper::OWN_PROGRAM;
 use skillhost_skills::trust::own_folder;
 
 use crate::packages;
-use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::process_sandbox::{self, SandboxArguments, VerbNeeds};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
 use skillhost_program::terminal::{self, format_line};
 
-/// The first argument of a process that starts a [`Successor`] and ends. Because of it, the server
-/// has no child to wait for.
+/// The first argument of a process that starts a [`Successor`] and ends. The successor is then not
+/// a child that the server must wait for.
 pub(crate) const START_SUCCESSOR: &str = "--start-successor";
 
 /// The first argument of a [`Successor`].
@@ -30,7 +30,7 @@ pub(crate) const SUCCESSOR: &str = "--successor";
 /// The byte that tells the successor on stdin that nothing is left to compile.
 const DONE: u8 = b'.';
 
-/// Compile all components now, so that no first call and no client waits for it
+/// Compile all components now, so that no call and no client waits for it
 #[derive(Args, Default)]
 pub(crate) struct WarmCommand {
     #[command(flatten)]
@@ -67,7 +67,7 @@ impl WarmCommand {
             &self.sandbox,
             &options,
             &settings,
-            Needs::default(),
+            VerbNeeds::default(),
             builder,
         )?;
         Ok(ReadyWarm { builder })
@@ -151,7 +151,7 @@ pub(crate) fn has_work_left() -> bool {
 
 /// Checks that no other successor runs for the same folder and arguments, and keeps others from
 /// starting until this process ends. Clients may start and end a server many times while one
-/// compiles.
+/// successor compiles.
 fn is_only_successor() -> anyhow::Result<bool> {
     let cache = options::cache_folder().context("there is no cache folder")?;
     let folder = own_folder(&cache, &Trust::new())?;

@@ -60,7 +60,7 @@ pub(crate) struct ShowCommand {
     /// Only the newest N of these records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: Option<u32>,
-    /// Go on with records that are appended, also after a rotation; Ctrl-C ends it
+    /// Continue with records that are appended, also after a rotation; Ctrl-C stops it
     #[arg(long)]
     follow: bool,
     /// Count the calls and errors of each skill or tool, and the time of its calls, instead of
@@ -118,7 +118,7 @@ impl ShowCommand {
         Ok(Exit::Ok)
     }
 
-    /// Prints the records, then those that are appended, until a signal or a closed output.
+    /// Prints the records, and then new ones, until a signal arrives or the output is closed.
     async fn follow(self, filter: Filter) -> anyhow::Result<Exit> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -136,7 +136,7 @@ impl ShowCommand {
                 thread.await
             }
         };
-        followed.context("following the log has failed")??;
+        followed.context("cannot follow the log")??;
         Ok(Exit::Ok)
     }
 
@@ -155,10 +155,10 @@ impl ShowCommand {
     }
 }
 
-/// Prints records. With a limit, keeps the newest until all were read.
+/// Prints records. With a limit, holds back the newest ones until all are read.
 struct Printer {
     output: ReportFormat,
-    /// The number of records to keep. `None` once they were printed.
+    /// The number of records to hold back. `None` without a limit, or once they are printed.
     limit: Option<usize>,
     newest: VecDeque<Line>,
     newest_json: VecDeque<String>,
@@ -179,7 +179,7 @@ impl Printer {
         }
     }
 
-    /// Prints or keeps a record. Returns `false` if the reader has closed the output.
+    /// Prints a record or holds it back. Returns `false` if the reader has closed the output.
     fn take(&mut self, record: &CallRecord<'_>, line: &str) -> anyhow::Result<bool> {
         self.unchained += u64::from(!record.is_chained);
         match self.output {
@@ -205,8 +205,8 @@ impl Printer {
         Ok(true)
     }
 
-    /// Prints the kept records, and keeps no more. Returns `false` if the reader has closed the
-    /// output.
+    /// Prints the records that were held back, and stops holding back. Returns `false` if the
+    /// reader has closed the output.
     fn print_newest(&mut self) -> anyhow::Result<bool> {
         self.limit = None;
         let newest: Vec<Line> = self.newest.drain(..).collect();
@@ -240,7 +240,7 @@ fn keep<T>(newest: &mut VecDeque<T>, item: T, limit: usize) {
     newest.push_back(item);
 }
 
-/// Prints what is wrong with the log.
+/// Prints the first problem of the log, and the numbers of unchained records and other lines.
 fn report_problems(summary: &SearchSummary, unchained: u64) {
     if summary.other_lines > 0 {
         let verb = if summary.other_lines == 1 {
@@ -278,7 +278,7 @@ fn report_problems(summary: &SearchSummary, unchained: u64) {
 
 /// Adds the field `unchained` to the line of a record that does not follow the one before it.
 ///
-/// As the last field, it overrides one that a forger wrote.
+/// It is the last field, so it overrides an `unchained` that a forger wrote.
 fn mark_unchained(line: &str) -> String {
     let fields = line.trim_end();
     let fields = fields.strip_suffix('}').unwrap_or(fields);

@@ -1,5 +1,5 @@
-//! `skillhost audit verify`: checks that a log is unchanged since it was written, and prints where
-//! it is not.
+//! `skillhost audit verify`: checks that a log is unchanged since it was written, and prints each
+//! problem.
 
 use std::path::PathBuf;
 
@@ -137,7 +137,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     lines
 }
 
-/// Returns what the chain alone shows, for people.
+/// Returns the part of a report without keys: what the chain alone shows.
 fn chain_lines(report: &VerifyReport) -> Vec<Line> {
     if !report.problems.is_empty() {
         return vec![format_line!("the log is NOT as it was written")];
@@ -153,8 +153,8 @@ fn chain_lines(report: &VerifyReport) -> Vec<Line> {
     vec![
         format_line!("each record follows the one before it"),
         format_line!(
-            "nothing is proven: {reason}; whoever can write the log can write all of \
-             it anew, or cut its end"
+            "nothing is proven: {reason}; whoever can write the log can rewrite all of \
+             it, or cut off its end"
         ),
     ]
 }
@@ -165,7 +165,7 @@ fn torn_line(report: &VerifyReport) -> Option<Line> {
     (torn > 0).then(|| format_line!("{torn} bytes at the end are a torn record"))
 }
 
-/// Returns how far the log is proven, for people.
+/// Returns the part of a report with keys: how far the log is proven.
 fn proof_lines(report: &VerifyReport) -> Vec<Line> {
     let proven = match report.proven {
         None => format_line!("nothing is proven: there is no checkpoint of the given keys"),

@@ -33,7 +33,7 @@ impl<'a> CallArguments<'a> {
             let pair = word.split_once('=').filter(|_| !is_json(word));
             let Some((key, value)) = pair.filter(|(key, _)| !key.is_empty()) else {
                 let hint = if is_json(word) {
-                    "; JSON is one object in single quotes, and stands alone"
+                    "; JSON is one object in single quotes, without other words"
                 } else {
                     ""
                 };
@@ -72,7 +72,7 @@ impl<'a> CallArguments<'a> {
     }
 }
 
-/// Checks whether a word can only be JSON.
+/// Checks whether a word starts like JSON, so that it is never KEY=VALUE.
 fn is_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '[', '"'])
 }
@@ -116,7 +116,8 @@ fn typed(value: &str, schema: &Value) -> Option<Value> {
     }
 }
 
-/// Collects the types that a schema accepts. An `enum` accepts a string only if it lists it.
+/// Collects the types that a schema accepts. Of the strings of an `enum`, only one that equals
+/// `text` counts as a string.
 fn collect_types<'s>(schema: &'s Value, text: &str, types: &mut Vec<&'s str>) {
     let listed = schema.get("enum").and_then(Value::as_array);
     let value_types: Vec<&str> = listed
@@ -240,14 +241,14 @@ mod tests {
         ] {
             assert_eq!(read(words), Ok(expected), "{words:?}");
         }
-        let stands_alone = "; JSON is one object in single quotes, and stands alone";
+        let json_hint = "; JSON is one object in single quotes, without other words";
         for (words, got, hint) in [
             (&["calculator"][..], "calculator", ""),
             (&["=x"], "=x", ""),
             (&["a=b", "c"], "c", ""),
             (&["a=b", "-"], "-", ""),
-            (&["a=b", "{}"], "{}", stands_alone),
-            (&["{a:", "b}"], "{a:", stands_alone),
+            (&["a=b", "{}"], "{}", json_hint),
+            (&["{a:", "b}"], "{a:", json_hint),
         ] {
             let why = format!("expected KEY=VALUE or a JSON object, but got `{got}`{hint}");
             assert_eq!(read(words), Err(why), "{words:?}");

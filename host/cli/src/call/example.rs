@@ -5,8 +5,8 @@ use skillhost::line::is_hidden;
 use skillhost::{Definition, Host};
 use skillhost_sandbox::tool::arguments::check_arguments;
 
-/// The maximum nesting depth of a value in an example. Guards against: the schema of a
-/// third-party tool, whose example nobody would read.
+/// The maximum nesting depth of a value in an example. Guards against: schemas of third-party
+/// tools whose examples nobody would read.
 const MAX_DEPTH: usize = 4;
 
 /// The maximum number of characters of an example. Guards against the same.
@@ -63,7 +63,7 @@ fn words(arguments: &Map<String, Value>) -> Option<String> {
         .collect()
 }
 
-/// Returns a value that a schema may accept, or `None` beyond this depth.
+/// Returns a value that a schema may accept, or `None` if the value would nest deeper than `depth`.
 fn sample(schema: &Value, depth: usize) -> Option<Value> {
     let depth = depth.checked_sub(1)?;
     let value = |key: &str| schema.get(key).cloned();

@@ -31,8 +31,8 @@ pub(super) fn check(folder: &Path, trust: &Trust) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the files into a new folder, and prints their names. Returns `false` if the answer was
-/// too small for all of them.
+/// Writes the files into a new folder, and prints their names. Returns `false` if the answer's
+/// limits left out some of them.
 pub(super) fn write(
     files: &OutputFiles,
     folder: &Path,
@@ -62,7 +62,7 @@ pub(super) fn write(
             None => {
                 complete = false;
                 terminal::complain(format_args!(
-                    "{shown} ({}) is not written: the answer is too small for it; raise \
+                    "{shown} ({}) is not written: it exceeds the limit of the answer; raise \
                      `output_file_bytes` in the tool's limits",
                     count(file.size, "byte")
                 ));

@@ -9,7 +9,7 @@ use skillhost::check::ignored_key;
 use super::CheckedSkill;
 use skillhost_program::terminal::format_line;
 
-/// Returns the line about the keys, if some skill has one.
+/// Returns the line about the keys, or `None` if no skill has any.
 pub(super) fn line(checked: &[CheckedSkill]) -> Option<Line> {
     let keys_of = |checked: &CheckedSkill| -> BTreeSet<&str> {
         checked.findings.iter().filter_map(ignored_key).collect()

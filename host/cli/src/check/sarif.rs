@@ -64,8 +64,8 @@ fn result(base: &Path, checked: &CheckedSkill, finding: &Finding) -> Value {
     })
 }
 
-/// Returns a text as a message of SARIF, in which braces are doubled. Guards against: a skill's
-/// text that passes for a link, `[text](target)`.
+/// Escapes a text for a SARIF message. Guards against: a skill's text that passes for a
+/// placeholder, `{0}`, or a link, `[text](target)`.
 fn message(text: &str) -> String {
     let text = text.replace('{', "{{").replace('}', "}}");
     text.replace("](", "] (")

@@ -37,8 +37,8 @@ impl ScriptChecker {
         }
     }
 
-    /// Builds a host for the calls of the tool, if there is one. Without it there are no
-    /// calls, and the audit log stays as it is.
+    /// Builds a host for calls of the tool. If no component has the tool, returns `None` and leaves
+    /// the audit log as it is.
     async fn host_with_tool(
         options: &CommonOptions,
         config: &mut Config,

@@ -1,5 +1,5 @@
-//! The findings as lines for people. If there are many, only some of each rule are printed, with
-//! the number of the others, so that a person sees what kinds of faults there are.
+//! The findings as lines for people. If there are many, prints only some of each rule, and the
+//! number of the others, so that a person sees which kinds of problems there are.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use skillhost_skills::skill_md::is_skill_md;
 use super::scripts::ScriptReport;
 use super::{CheckedSkill, count, ignored_keys, severity_name};
 
-/// The maximum number of findings that are all printed.
+/// The maximum number of findings that are printed completely.
 const MAX_COMPLETE: usize = 50;
 
-/// The maximum findings of a rule that are printed of one skill, if there are many.
-const MAX_OF_SKILL: usize = 3;
+/// The maximum number of printed findings of one rule and skill, if there are many findings.
+const MAX_PER_SKILL: usize = 3;
 
-/// The maximum findings of a rule that are printed, if there are many.
-const MAX_OF_RULE: usize = 10;
+/// The maximum number of printed findings of one rule, if there are many findings.
+const MAX_PER_RULE: usize = 10;
 
 /// The number of findings, and of the skills that have them.
 #[derive(Default)]
@@ -65,21 +65,21 @@ fn lines(checked: &[CheckedSkill], all: bool) -> (Vec<Line>, usize) {
     let mut in_other_skills: BTreeMap<&str, Total> = BTreeMap::new();
     let mut unprinted = 0;
     for checked in checked {
-        // The printed and the other findings of this skill by rule.
-        let mut of_skill: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        // The numbers of printed and of other findings of this skill, by rule.
+        let mut by_rule: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for finding in checked.findings.iter().filter(own_line) {
             let of_rule = printed.entry(finding.rule).or_default();
-            let of_skill = of_skill.entry(finding.rule).or_default();
-            if all || *of_rule < MAX_OF_RULE && of_skill.0 < MAX_OF_SKILL {
+            let (of_skill, others) = by_rule.entry(finding.rule).or_default();
+            if all || *of_rule < MAX_PER_RULE && *of_skill < MAX_PER_SKILL {
                 *of_rule += 1;
-                of_skill.0 += 1;
+                *of_skill += 1;
                 lines.push(finding_line(checked, finding));
             } else {
-                of_skill.1 += 1;
+                *others += 1;
             }
         }
         let skill = terminal::name(&checked.skill);
-        for (rule, (printed, others)) in of_skill {
+        for (rule, (printed, others)) in by_rule {
             unprinted += others;
             if others > 0 && printed > 0 {
                 lines.push(format_line!("{skill}: and {others} more [{rule}]"));
@@ -243,11 +243,11 @@ mod tests {
             file: Some("b c.md".to_owned()),
             ..missing(4)
         };
-        for (skill_, start) in [
+        for (name, start) in [
             ("a", "\"a/b c.md\":4: warning: "),
             ("x/a/SKILL.md", "\"x/a/b c.md\":4: warning: "),
         ] {
-            let checked = skill(skill_.to_owned(), Vec::new());
+            let checked = skill(name.to_owned(), Vec::new());
             let line = finding_line(&checked, &finding);
             assert!(line.as_str().starts_with(start), "{line}");
         }

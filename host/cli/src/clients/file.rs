@@ -40,7 +40,7 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// If it is a symlink, belongs to another user or has other names, or cannot be read.
+    /// If the file is a symlink, has hard links, belongs to another user, or cannot be read.
     pub(super) fn read(
         folder: PathBuf,
         inside: &'static Path,
@@ -132,7 +132,8 @@ impl ClientFile {
         self.inside.file_name().context("its path has no file name")
     }
 
-    /// Opens the file's folder. Returns `None` if it is missing, or creates it.
+    /// Opens the file's folder. If it is missing, creates it if `create` is true, and else returns
+    /// `None`.
     fn open_folder(&self, create: bool) -> anyhow::Result<Option<OwnedFd>> {
         if create && self.follows_links {
             fs::create_dir_all(&self.folder)?;
@@ -161,7 +162,7 @@ impl ClientFile {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                bail!("its folder is a symlink or no folder; replace it by a real folder")
+                bail!("its folder is a symlink or no folder; replace it with a real folder")
             }
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -179,7 +180,7 @@ impl ClientFile {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => {
-                bail!("it is a symlink; edit its target by hand, or replace it by a file")
+                bail!("it is a symlink; edit its target by hand, or replace it with a file")
             }
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -233,7 +234,7 @@ mod tests {
         fs::write(&path, "{}").unwrap();
         before.replace("new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        // No temporary file stays.
+        // No temporary file remains.
         assert_eq!(fs::read_dir(folder.path().join("deep")).unwrap().count(), 1);
     }
 }

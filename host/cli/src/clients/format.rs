@@ -1,7 +1,7 @@
 //! The formats of clients' configurations: finds, sets and removes one entry, and changes nothing
 //! else.
 //!
-//! Each edit is read again. If anything but the entry would change, it is refused.
+//! Each edited text is parsed again. If anything but the entry has changed, the edit is refused.
 
 mod json;
 mod toml;
@@ -23,14 +23,14 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// The place of an entry: the key of the object with all servers, and the key in it.
+/// The keys that lead to an entry: of the object with all servers, and of the entry in it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct EntryPath<'a> {
     pub(super) key: &'a str,
     pub(super) name: &'a str,
 }
 
-/// The start of a text file that some editors write.
+/// The mark that some editors write at the start of a text file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Format {
@@ -43,55 +43,69 @@ impl Format {
         }
     }
 
-    /// Returns the entry at a place.
+    /// Returns the entry at a path.
     ///
     /// # Errors
     ///
     /// If the text is invalid, with the line and column.
-    pub(super) fn find(self, text: &str, place: Place<'_>) -> anyhow::Result<Option<Value>> {
-        let mut whole = self.read(text)?;
-        take(&mut whole, place)
+    pub(super) fn find(
+        self,
+        text: &str,
+        entry_path: EntryPath<'_>,
+    ) -> anyhow::Result<Option<Value>> {
+        let mut content = self.read(text)?;
+        take(&mut content, entry_path)
     }
 
-    /// Returns the text with an entry, which replaces the one at its place.
+    /// Returns the text with the entry added or replaced.
     ///
     /// # Errors
     ///
     /// If the text is invalid, or another part would change.
-    pub(super) fn set(self, text: &str, place: Place<'_>, entry: &Value) -> anyhow::Result<String> {
-        self.edit(text, place, Some(entry))
+    pub(super) fn set(
+        self,
+        text: &str,
+        entry_path: EntryPath<'_>,
+        entry: &Value,
+    ) -> anyhow::Result<String> {
+        self.edit(text, entry_path, Some(entry))
     }
 
-    /// Returns the text without the entry at a place.
+    /// Returns the text without the entry at a path.
     ///
     /// # Errors
     ///
     /// If the text is invalid, or another part would change.
-    pub(super) fn remove(self, text: &str, place: Place<'_>) -> anyhow::Result<String> {
-        self.edit(text, place, None)
+    pub(super) fn remove(self, text: &str, entry_path: EntryPath<'_>) -> anyhow::Result<String> {
+        self.edit(text, entry_path, None)
     }
 
-    fn edit(self, text: &str, place: Place<'_>, entry: Option<&Value>) -> anyhow::Result<String> {
+    fn edit(
+        self,
+        text: &str,
+        entry_path: EntryPath<'_>,
+        entry: Option<&Value>,
+    ) -> anyhow::Result<String> {
         let before = self.read(text)?;
-        take(&mut before.clone(), place)?;
+        take(&mut before.clone(), entry_path)?;
         let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(body) => (&text[..BYTE_ORDER_MARK.len_utf8()], body),
             None => ("", text),
         };
         let edited = match self {
-            Self::Json | Self::JsonWithComments => json::edit(body, place, entry),
-            Self::Toml => toml::edit(body, place, entry),
-            Self::Yaml => yaml::edit(body, place, entry),
+            Self::Json | Self::JsonWithComments => json::edit(body, entry_path, entry),
+            Self::Toml => toml::edit(body, entry_path, entry),
+            Self::Yaml => yaml::edit(body, entry_path, entry),
         }?;
         let edited = mark.to_owned() + &edited;
         let after = self.read(&edited);
         after
-            .and_then(|after| check(before, after, place, entry))
+            .and_then(|after| check(before, after, entry_path, entry))
             .context("its form is too unusual to change safely; edit it by hand")?;
         Ok(edited)
     }
 
-    /// Returns the whole content. An empty text is an empty object.
+    /// Parses the text. An empty text is an empty object.
     fn read(self, text: &str) -> anyhow::Result<Value> {
         let body = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         match self {
@@ -104,39 +118,40 @@ impl Format {
     }
 }
 
-/// Takes the entry at a place out of the content.
-fn take(whole: &mut Value, place: Place<'_>) -> anyhow::Result<Option<Value>> {
-    let whole = whole.as_object_mut();
-    let whole = whole.context("it holds no object with settings")?;
-    let servers = match whole.get_mut(place.key) {
+/// Removes the entry at a path from the content, and returns it.
+fn take(content: &mut Value, entry_path: EntryPath<'_>) -> anyhow::Result<Option<Value>> {
+    let settings = content
+        .as_object_mut()
+        .context("it has no object with settings")?;
+    let servers = match settings.get_mut(entry_path.key) {
         None | Some(Value::Null) => return Ok(None),
         Some(servers) => servers.as_object_mut(),
     };
-    let servers = servers.with_context(|| format!("its `{}` is not an object", place.key))?;
-    Ok(servers.shift_remove(place.name))
+    let servers = servers.with_context(|| format!("its `{}` is not an object", entry_path.key))?;
+    Ok(servers.shift_remove(entry_path.name))
 }
 
-/// Checks that an edit changed the entry alone, and no order.
+/// Checks that an edit changed only the entry, and kept the order of everything else.
 fn check(
     mut before: Value,
     mut after: Value,
-    place: Place<'_>,
+    entry_path: EntryPath<'_>,
     entry: Option<&Value>,
 ) -> anyhow::Result<()> {
-    take(&mut before, place)?;
-    let found = take(&mut after, place)?;
+    take(&mut before, entry_path)?;
+    let found = take(&mut after, entry_path)?;
     ensure!(found.as_ref() == entry, "the entry would not be read back");
-    for whole in [&mut before, &mut after] {
+    for content in [&mut before, &mut after] {
         // An edit may add an object for the servers, or leave an empty one.
-        if let Some(whole) = whole.as_object_mut()
-            && let Some(servers) = whole.get(place.key)
+        if let Some(settings) = content.as_object_mut()
+            && let Some(servers) = settings.get(entry_path.key)
             && servers.as_object().is_none_or(|servers| servers.is_empty())
         {
-            whole.shift_remove(place.key);
+            settings.shift_remove(entry_path.key);
         }
     }
-    // As text: equal maps may differ in their order.
-    let [before, after] = [before, after].map(|whole| whole.to_string());
+    // Compare texts: equal maps may differ in their order.
+    let [before, after] = [before, after].map(|content| content.to_string());
     ensure!(before == after, "another part would change");
     Ok(())
 }

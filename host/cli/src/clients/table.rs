@@ -13,11 +13,13 @@ pub(super) struct Client {
     pub(super) name: &'static str,
     /// The name for people.
     pub(super) title: &'static str,
-    /// The variable that names the folder of the user's file, and that folder in the home folder.
+    /// The environment variable for the folder of the user's file, and its default in the home
+    /// folder.
     user_folder: (Option<&'static str>, &'static str),
-    /// The user's file, in that folder. The first that exists counts, or else the first.
+    /// The paths of the user's file in that folder. The first existing file is used; if none
+    /// exists, the first path.
     user_files: &'static [&'static str],
-    /// The file in a project. Empty if the client reads none.
+    /// The paths of a project's file, like `user_files`. Empty if the client reads none.
     project_files: &'static [&'static str],
     pub(super) format: Format,
     /// The key of the object with all servers.
@@ -26,9 +28,9 @@ pub(super) struct Client {
     start: fn(&str, &Program) -> Value,
     /// Returns the entry of a server over HTTP.
     connect: fn(&str, &str) -> Value,
-    /// The documentation of all this.
+    /// The URL of the client's documentation.
     pub(super) source: &'static str,
-    /// The day on which the row was compared with it.
+    /// The day on which the row was compared with the documentation.
     pub(super) checked: &'static str,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct Program {
     pub(super) arguments: Vec<String>,
 }
 
-/// The clients, in alphabetical order. `tests/clients/agents.py` runs those that a registry has.
+/// The clients, in alphabetical order. `tests/clients/agents.py` runs those that are in a registry.
 pub(super) const CLIENTS: [Client; 8] = [
     Client {
         name: "claude-code",
@@ -169,7 +171,7 @@ pub(super) const CLIENTS: [Client; 8] = [
     },
 ];
 
-/// The reach of an entry.
+/// The projects in which an entry applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// All projects of the user.
@@ -187,13 +189,13 @@ pub(super) enum Server {
 }
 
 impl Client {
-    /// Returns the client of a name.
+    /// Returns the client with a name.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
-    /// Returns the folder of a scope, and the file in it. Returns `None` if the client has no such
-    /// file, or the user no home folder.
+    /// Returns the folder of a scope, and the file's path in it. Returns `None` if the client has
+    /// no such file, or the user has no home folder.
     pub(super) fn file(&self, scope: Scope) -> Option<(PathBuf, &'static Path)> {
         let (folder, files) = match scope {
             Scope::User => {

@@ -1,4 +1,4 @@
-//! What a component asks for, compared with its grant.
+//! The needs of a component, compared with its grant.
 
 use serde_json::{Value, json};
 use skillhost::{DeclaredNeeds, Line, Needs, NetworkGrant};
@@ -8,7 +8,7 @@ use super::secret_json;
 use skillhost_program::inspect::secret_line;
 use skillhost_program::terminal::format_line;
 
-/// A comparison of the needs of a component with its grant.
+/// The needs of a component, and how far its grant covers them.
 #[derive(Default)]
 pub(super) struct Asked {
     /// True if the component can send requests. `None` if it cannot be read.
@@ -84,7 +84,8 @@ impl Asked {
         lines
     }
 
-    /// Returns each power that is asked for, with how far it is granted; or why this is unknown.
+    /// Returns a line for each power that the component asks for, and whether it is granted. If its
+    /// needs are unknown, the only line gives the reason.
     pub(super) fn powers(&self) -> impl Iterator<Item = Line> {
         let why = self.ignored_for.iter().map(Line::new);
         let powers = self.network.iter().chain(&self.secrets);

@@ -1,4 +1,4 @@
-//! The table of what differs from the defaults.
+//! The table of settings that differ from the defaults.
 
 use skillhost::limits::LimitSet as _;
 use skillhost::{DescriptionSource, EffectiveGrant, FolderAccess, Limits, Line};
@@ -30,9 +30,9 @@ pub(super) fn lines(grants: &[(&EffectiveGrant, Asked)]) -> Vec<Line> {
         1 => format!("1 tool has the defaults ({defaults}); "),
         _ => format!("{unchanged} tools have the defaults ({defaults}); "),
     };
-    let last = format!("{tools}`--all` shows everything");
-    let last = terminal::wrap(&last, terminal::width());
-    lines.extend(last.iter().map(Line::new));
+    let summary = format!("{tools}`--all` shows everything");
+    let summary = terminal::wrap(&summary, terminal::width());
+    lines.extend(summary.iter().map(Line::new));
     lines
 }
 

@@ -16,9 +16,10 @@ use skillhost_program::terminal::{self, format_line};
 
 /// Tell whether a tool may send an HTTP request, and which rule allows it
 ///
-/// Resolves no name: whether the addresses of a host are allowed, only a real request shows.
-/// Asks no person and knows no session: with `network = "ask"`, only the consent file allows.
-/// Exit codes: 0 allowed, 1 denied or a person is asked, 2 unknown tool or wrong usage.
+/// Resolves no name: only a real request shows whether the addresses of a host are allowed.
+/// Asks no person and knows no session: with `network = "ask"`, only the consent file allows
+/// a request. Exit codes: 0 allowed, 1 denied or a person is asked, 2 unknown tool or wrong
+/// usage.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
 pub(super) struct ExplainCommand {
@@ -64,17 +65,17 @@ impl ExplainCommand {
         })
     }
 
-    /// Returns the request, or the reason why it is not one.
+    /// Parses the method and the URL, or returns the reason why one is invalid.
     fn request(&self) -> Result<(Method, Uri), String> {
         let Self { method, url, .. } = self;
         let method = Method::from_str(method)
             .map_err(|_| format!("`{method}` is not a method, such as GET or POST"))?;
         let parsed = Uri::from_str(url).ok();
-        let whole = parsed.filter(|url| url.scheme().is_some() && url.authority().is_some());
-        let whole = whole.ok_or_else(|| {
+        let uri = parsed.filter(|url| url.scheme().is_some() && url.authority().is_some());
+        let uri = uri.ok_or_else(|| {
             format!("`{url}` is not a URL, such as `https://api.example.org/v1/a`")
         })?;
-        Ok((method, whole))
+        Ok((method, uri))
     }
 }
 
@@ -83,13 +84,14 @@ struct Verdict<'a> {
     grant: &'a EffectiveGrant,
     /// The method and normalised address.
     request: String,
-    /// The rule or the consent that allows it, or the reason why it is denied.
+    /// The rule or the consent that allows the request, or the reason why it is denied.
     allowed: Result<Permission<'a>, String>,
-    /// The line of the consent file that allows it, if the grant asks.
+    /// The line of the consent file that allows the request, if the grant asks a person.
     line: Option<usize>,
-    /// The host, if the request is allowed only with certain addresses of it.
+    /// The host, if only some of its addresses are allowed.
     unresolved_host: Option<String>,
-    /// The rules, each with what it does not allow in the request, if none allows it.
+    /// Each rule, and the part of the request that it does not allow. Empty if a rule allows the
+    /// request.
     differences: Vec<(&'a NetworkRule, &'static str)>,
     /// The secrets that the request may have.
     secrets: Vec<&'a SecretUse>,
@@ -139,9 +141,9 @@ impl<'a> Verdict<'a> {
     }
 
     fn lines(&self) -> Vec<Line> {
-        let by =
+        let permission =
             match &self.allowed {
-                Ok(by) => by,
+                Ok(permission) => permission,
                 Err(why) => {
                     let mut lines = vec![
                         format_line!("denied: {}", self.request),
@@ -154,7 +156,7 @@ impl<'a> Verdict<'a> {
                     return lines;
                 }
             };
-        let mut lines = match (by, self.line) {
+        let mut lines = match (permission, self.line) {
             (Permission::Rule(rule), _) => vec![
                 format_line!("allowed: {}", self.request),
                 format_line!("  by the rule `{rule}`"),
@@ -169,7 +171,7 @@ impl<'a> Verdict<'a> {
             ],
         };
         if let Some(host) = &self.unresolved_host {
-            lines.push(format_line!("  if {}", condition(by, host)));
+            lines.push(format_line!("  if {}", condition(permission, host)));
         }
         lines.extend(self.secrets.iter().map(|secret| {
             let (name, header) = (secret.name(), secret.header());
@@ -201,9 +203,9 @@ impl<'a> Verdict<'a> {
 }
 
 /// Returns the condition for the addresses of a host, which only a real request resolves.
-fn condition(by: &Permission<'_>, host: &str) -> String {
-    let allowed = match (by.is_localhost(), by.is_plain()) {
-        _ if matches!(by, Permission::Consent) => "public",
+fn condition(permission: &Permission<'_>, host: &str) -> String {
+    let allowed = match (permission.is_localhost(), permission.is_plain()) {
+        _ if matches!(permission, Permission::Consent) => "public",
         (true, true) => "of this machine or in `network_private`",
         (true, false) => "of this machine, public, or in `network_private`",
         (false, true) => "in `network_private`",

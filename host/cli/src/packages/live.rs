@@ -18,7 +18,7 @@ pub(crate) struct LivePackages {
     options: CommonOptions,
     /// The configuration that the server was started with.
     started: Config,
-    /// The packages that it has loaded since, at most one of each path.
+    /// The packages that it has loaded so far, at most one of each path.
     loaded: Mutex<Vec<LoadedPackage>>,
 }
 
@@ -31,12 +31,12 @@ impl LivePackages {
         }
     }
 
-    /// Reads the grants, pins, locked components and locked skills as they are now, and checks them
-    /// as at the start. Leaves out a skill that is not as locked, and says why; no other skill gets
-    /// its name.
+    /// Reads the current grants, pins, locked components and locked skills, and checks them as at
+    /// the start. Leaves out a skill that differs from its lock, and reports why; no other skill
+    /// gets its name. Leaves out a denied component, so it stops at once.
     ///
     /// The egress process keeps its rules until the server ends, so the requests of a grant stay as
-    /// they were, unless it allows none any more. A denied component is left out: it ends at once.
+    /// they were. Only a grant that no longer allows any request takes effect.
     pub(crate) fn read(&self, builder: HostBuilder) -> anyhow::Result<ReadSettings> {
         let Self {
             options, started, ..
@@ -45,7 +45,7 @@ impl LivePackages {
         let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
         let trust = options.trust_settings().with_opener(opener);
         let mut messages = Vec::new();
-        // The process sandbox allows the folders of the start alone.
+        // The process sandbox allows only the folders that were configured at the start.
         let folder = skills_folder();
         let is_package = |path: &Path| folder.as_ref().is_some_and(|it| path.starts_with(it));
         let others = started.skills.iter();
@@ -62,7 +62,7 @@ impl LivePackages {
                     return true;
                 };
                 messages.push(no_longer_served(locked, &why));
-                // No other file of this name gets its grant.
+                // The pin keeps other files of this name from getting its grant.
                 let pin = locked.content.hex().to_owned();
                 settings.host.pins.insert(locked.file_name(), pin);
                 false
@@ -116,7 +116,7 @@ impl LivePackages {
             } else if builder.skills_roots().any(|root| root.path == *path) {
                 denied.skills.insert(package.name.clone());
             } else {
-                // An earlier version, or one that was not taken up.
+                // The host uses another version of the package.
                 continue;
             }
             denied.messages.push(no_longer_served(package, &why));

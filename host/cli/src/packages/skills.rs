@@ -1,4 +1,4 @@
-//! Skills from packages: those that a host serves, and what `add` and `update` show of them.
+//! Skills from packages: adds them to a host, and describes them for `add` and `update`.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use super::{
 use crate::line_diff::{LineChange, line_diff};
 use crate::settings::{LoadedPackage, Settings};
 
-/// The maximum number of files of a kind that are named.
+/// The maximum number of files of a kind that are listed.
 const MAX_NAMED: usize = 50;
 
 /// The maximum number of changed lines of SKILL.md that are shown.
@@ -35,11 +35,11 @@ const MAX_CHARS: usize = 1024;
 /// The maximum characters of a changed line that are shown.
 const MAX_LINE_CHARS: usize = 160;
 
-/// Adds the locked skills to a host, before its other skills: a folder that appears later takes the
-/// name of none.
+/// Adds the locked skills to a host, before its other skills, so a folder that appears later cannot
+/// take the name of a locked skill.
 ///
-/// Without `log`, ends if a skill cannot be served, or has the name of another skill. With it,
-/// passes such problems to it. A name belongs to its locked skill then, also if that cannot be
+/// Without `log`, fails if a skill cannot be served, or another skill has its name. With `log`,
+/// passes such problems to it, and the name belongs to the locked skill even if that cannot be
 /// served.
 pub(super) fn add_roots(
     settings: &mut Settings,
@@ -82,7 +82,7 @@ pub(super) fn add_roots(
     Ok(())
 }
 
-/// Refuses the name of a skill that a configured folder has too.
+/// Refuses a name that a skill of a configured folder has.
 pub(crate) fn refuse_conflict(others: &Catalog, name: &str) -> anyhow::Result<()> {
     let folder = others.folder_path(name).unwrap_or_default();
     ensure!(
@@ -142,8 +142,8 @@ impl Project<'_> {
         Ok((locked, files))
     }
 
-    /// Gets the blobs of a locked skill from this source if they are missing, and unpacks its files
-    /// if they are not those of the lock file. Returns what was done.
+    /// Gets the blobs of a locked skill from a source if they are missing, and unpacks its files if
+    /// the unpacked ones differ from the lock file. Returns the result in words.
     pub(crate) fn fetch_skill(
         &self,
         name: &str,
@@ -194,7 +194,7 @@ impl Project<'_> {
     pub(crate) fn lock_skill(
         &mut self,
         locked: LockedSkill,
-        turn: &StoreLock,
+        store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
         self.check_skill(&locked)?;
         if !self.settings.packages.skills.contains_key(&locked.name) {
@@ -202,7 +202,7 @@ impl Project<'_> {
             self.lock.skills.remove(&locked.name);
         }
         self.lock.skills.set(locked);
-        self.write_lock(turn)
+        self.write_lock(store_lock)
     }
 
     /// Locks an earlier skill again.
@@ -213,11 +213,11 @@ impl Project<'_> {
     pub(crate) fn roll_back_skill(
         &mut self,
         previous: LockedSkill,
-        turn: &StoreLock,
+        store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
         self.check_skill(&previous)?;
         self.lock.skills.roll_back(previous);
-        self.write_lock(turn)
+        self.write_lock(store_lock)
     }
 
     fn check_skill(&self, locked: &LockedSkill) -> anyhow::Result<()> {
@@ -226,7 +226,7 @@ impl Project<'_> {
     }
 }
 
-/// Checks that a locked skill is the version that a source with a digest or a commit names.
+/// Checks that a locked skill has the digest or the commit of its source, if the source has one.
 pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow::Result<()> {
     match source {
         SkillSource::Registry(reference) => check_manifest(&locked.manifest, reference),
@@ -243,7 +243,7 @@ pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow:
     }
 }
 
-/// Returns what a skill is, and what `skillhost check` says of it.
+/// Returns lines about a skill, with the findings of `skillhost check`.
 pub(crate) fn lines(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> Vec<Line> {
     let name = &locked.name;
     let mut lines = vec![
@@ -288,20 +288,20 @@ fn finding_text(finding: &Finding) -> String {
 }
 
 fn metadata_lines(metadata: &SkillMetadata) -> Vec<Line> {
-    let of = |key: &str, text: &Option<String>| {
+    let line = |key: &str, text: &Option<String>| {
         let text = text.as_deref()?;
         Some(format_line!("{key}: {}", Line::start(text, MAX_CHARS)))
     };
     let known = [
-        of("name", &metadata.name),
-        of("version", &metadata.version),
-        of("license", &metadata.license),
-        of("description", &metadata.description),
+        line("name", &metadata.name),
+        line("version", &metadata.version),
+        line("license", &metadata.license),
+        line("description", &metadata.description),
     ];
     known.into_iter().flatten().collect()
 }
 
-/// Returns what differs between two versions of a skill.
+/// Returns the differences between two versions of a skill.
 pub(crate) fn changes(
     old: &LockedSkill,
     known: Known,
@@ -385,7 +385,7 @@ fn text(files: &SkillFiles) -> String {
     String::from_utf8_lossy(files.skill_md().1).into_owned()
 }
 
-/// Returns lines about files of a kind, or none.
+/// Returns a line for each item of a kind, and one with the number of those beyond `MAX_NAMED`.
 fn list(kind: &str, files: Vec<String>) -> Vec<Line> {
     let shown = files.iter().take(MAX_NAMED);
     let mut lines: Vec<Line> = shown.map(|file| format_line!("{kind}: {file}")).collect();

@@ -59,8 +59,8 @@ impl<R: BufRead> RequestReader<R> {
         }
     }
 
-    /// Returns the next line, or `Some(None)` if it is larger than a message may be. Returns `None`
-    /// at the end.
+    /// Returns the next line, or `Some(None)` if it is larger than `MAX_MESSAGE`. Returns `None` at
+    /// the end.
     fn line(&mut self) -> io::Result<Option<Option<Vec<u8>>>> {
         let mut line = Vec::new();
         let mut limited = self.input.by_ref().take(MAX_MESSAGE as u64 + 1);

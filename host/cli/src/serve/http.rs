@@ -231,7 +231,7 @@ impl HttpArguments {
         }
     }
 
-    /// Returns the token, or an error if a file and the environment both hold one.
+    /// Returns the token, or an error if a file and the environment both have one.
     fn token(&self, configured: &HttpSettings, trust: &Trust) -> anyhow::Result<Option<Token>> {
         let file = match (&self.token_file, &configured.token_file) {
             (Some(file), _) => Some((file, "`--token-file`")),
@@ -373,7 +373,7 @@ fn close_on_shutdown(live: &Arc<LiveHost>, shutdown: &Shutdown) {
     });
 }
 
-/// The egress process, as what fetches issuers' keys.
+/// The egress process as the [`FetchKeys`] of the clients.
 #[derive(Debug)]
 struct EgressFetch(EgressClient);
 

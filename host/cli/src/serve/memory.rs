@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// The size from which a freed block returns to the system at once. Guards against: peers that
-/// once make a server hold many large answers.
+/// The minimum size of a block that returns to the system when it is freed. Guards against: a
+/// server that keeps the memory of many large answers forever.
 ///
 /// glibc would raise its own threshold to the largest block ever freed, up to 32 MiB, and keep
-/// later blocks of that size in its arenas. Smaller blocks are kept for reuse: allocating those of
-/// an answer of 1 MiB anew takes as long as filling them.
+/// later blocks of that size in its arenas. Smaller blocks are kept for reuse, because allocating
+/// the blocks of a 1 MiB answer again takes as long as filling them.
 #[cfg(target_env = "gnu")]
 const LARGE_BLOCK: std::ffi::c_int = 4 << 20;
 
-/// The delay before memory is returned, so that the memory of the last peers is freed.
+/// The delay before memory is returned, so that the memory of the last peers is freed first.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// The minimum time between two returns. Guards against: peers that come and go, so that the
-/// server allocates the same memory again and again.
+/// The minimum time between two returns of memory. Guards against: peers that come and go and make
+/// the server allocate the same memory again and again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns free memory to the system each time that most peers have left.
+/// Returns free memory to the system each time most peers have left.
 ///
 /// Parts of requests are smaller than a [large block](LARGE_BLOCK), so the allocator keeps them:
 /// 200 MB for 90 incomplete bodies.
@@ -78,7 +78,7 @@ pub(super) fn release_large_blocks() {
     // of the allocator, under the allocator's lock.
     unsafe {
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
-        // The end of an arena may keep twice that, as in glibc.
+        // The end of an arena may keep twice that size, as with glibc's own thresholds.
         mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BLOCK);
     }
 }

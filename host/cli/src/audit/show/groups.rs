@@ -29,7 +29,7 @@ pub(super) enum GroupBy {
 pub(super) struct Groups {
     by: GroupBy,
     groups: BTreeMap<Option<String>, Group>,
-    /// The calls with further names.
+    /// The calls with names beyond the first `MAX_GROUPS`.
     others: Group,
     /// The number of records that do not follow the one before them.
     pub(super) unchained: u64,
@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// Counts a record, unless it belongs to no call.
+    /// Counts the record of a call, and ignores other records.
     pub(super) fn add(&mut self, record: &CallRecord<'_>) {
         if record.tool.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl Groups {
         group.duration_us = group.duration_us.saturating_add(duration);
     }
 
-    /// Returns the groups, those with the most calls first.
+    /// Returns the groups, most calls first.
     fn sorted(&self) -> Vec<(Option<&str>, &Group)> {
         let groups = self.groups.iter();
         let mut sorted: Vec<_> = groups

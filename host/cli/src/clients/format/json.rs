@@ -8,28 +8,28 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::Place;
+use super::EntryPath;
 
-/// Returns the whole content.
+/// Parses the text. An empty text is an empty object.
 pub(super) fn read(text: &str, has_comments: bool) -> anyhow::Result<Value> {
     let root = parse(text, has_comments)?;
     if !has_comments && !text.trim().is_empty() {
-        // `jsonc-parser` accepts comments in some places even then.
+        // `jsonc-parser` accepts some comments even if the options forbid them.
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             let why = error.to_string();
             let why = why.split(" at line ").next().unwrap_or_default();
             anyhow!(
-                "line {line}, column {column}: {why}; it may have no comments or trailing commas"
+                "line {line}, column {column}: {why}; comments and trailing commas are not allowed"
             )
         })?;
     }
     let Some(value) = root.value() else {
         return Ok(Map::new().into());
     };
-    if let Some(whole) = value.as_object() {
-        check_keys(&whole)?;
-        for property in whole.properties() {
+    if let Some(settings) = value.as_object() {
+        check_keys(&settings)?;
+        for property in settings.properties() {
             if let Some(servers) = property.object_value() {
                 check_keys(&servers)?;
             }
@@ -41,23 +41,28 @@ pub(super) fn read(text: &str, has_comments: bool) -> anyhow::Result<Value> {
 }
 
 /// Sets or removes an entry of a valid text.
-pub(super) fn edit(text: &str, place: Place<'_>, entry: Option<&Value>) -> anyhow::Result<String> {
+pub(super) fn edit(
+    text: &str,
+    entry_path: EntryPath<'_>,
+    entry: Option<&Value>,
+) -> anyhow::Result<String> {
     let root = parse(text, true)?;
-    let whole = root.object_value_or_create();
-    let whole = whole.context("it holds no object with settings")?;
+    let settings = root
+        .object_value_or_create()
+        .context("it has no object with settings")?;
     match entry {
         Some(entry) => {
-            let servers = whole.object_value_or_set(place.key);
-            match servers.get(place.name) {
+            let servers = settings.object_value_or_set(entry_path.key);
+            match servers.get(entry_path.name) {
                 Some(property) => property.set_value(input(entry)),
                 None => {
-                    servers.append(place.name, input(entry));
+                    servers.append(entry_path.name, input(entry));
                 }
             }
         }
         None => {
-            let servers = whole.object_value(place.key);
-            if let Some(property) = servers.and_then(|servers| servers.get(place.name)) {
+            let servers = settings.object_value(entry_path.key);
+            if let Some(property) = servers.and_then(|servers| servers.get(entry_path.name)) {
                 property.remove();
             }
         }
@@ -85,12 +90,12 @@ fn parse(text: &str, has_comments: bool) -> anyhow::Result<CstRootNode> {
     })
 }
 
-/// Refuses a key that stands twice: clients differ in which of the two counts.
+/// Refuses repeated keys: clients differ in which value they use.
 fn check_keys(object: &CstObject) -> anyhow::Result<()> {
     let mut names = BTreeSet::new();
     for property in object.properties() {
         let name = property.decoded_name().unwrap_or_default();
-        ensure!(!names.contains(&name), "the key `{name}` stands twice");
+        ensure!(!names.contains(&name), "the key `{name}` occurs twice");
         names.insert(name);
     }
     Ok(())

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-const PLACE: Place<'_> = Place {
+const ENTRY_PATH: EntryPath<'_> = EntryPath {
     key: "servers",
     name: "skillhost",
 };
@@ -14,15 +14,15 @@ fn entry() -> Value {
     json!({"command": "/opt/skill host", "args": ["serve", "--skills", "/home/me/\"skills\""]})
 }
 
-/// Checks an addition, and that removing it gives a text with the same other lines.
+/// Checks an addition, and that removing it keeps the lines with the word `keep`.
 fn check_addition(format: Format, before: &str, after: &str) {
-    let added = format.set(before, PLACE, &entry()).unwrap();
+    let added = format.set(before, ENTRY_PATH, &entry()).unwrap();
     assert_eq!(added, after, "{before}");
-    assert_eq!(format.find(&added, PLACE).unwrap(), Some(entry()));
-    let removed = format.remove(&added, PLACE).unwrap();
-    assert_eq!(format.find(&removed, PLACE).unwrap(), None);
-    let again = format.set(&removed, PLACE, &entry()).unwrap();
-    assert_eq!(format.find(&again, PLACE).unwrap(), Some(entry()));
+    assert_eq!(format.find(&added, ENTRY_PATH).unwrap(), Some(entry()));
+    let removed = format.remove(&added, ENTRY_PATH).unwrap();
+    assert_eq!(format.find(&removed, ENTRY_PATH).unwrap(), None);
+    let again = format.set(&removed, ENTRY_PATH, &entry()).unwrap();
+    assert_eq!(format.find(&again, ENTRY_PATH).unwrap(), Some(entry()));
     for line in before.lines().filter(|line| line.contains("keep")) {
         assert!(removed.contains(line), "{line}: {removed}");
     }
@@ -57,10 +57,12 @@ fn adds_to_json_and_keeps_comments() {
     ] {
         check_addition(Format::JsonWithComments, &before, &after);
     }
-    let marked = Format::Json.set("\u{feff}{}\r\n", PLACE, &entry()).unwrap();
+    let marked = Format::Json
+        .set("\u{feff}{}\r\n", ENTRY_PATH, &entry())
+        .unwrap();
     assert!(marked.starts_with("\u{feff}{\r\n") && marked.ends_with("}\r\n"));
     assert!(!marked.replace("\r\n", "").contains('\n'), "{marked:?}");
-    let new = Format::Json.set("", PLACE, &entry()).unwrap();
+    let new = Format::Json.set("", ENTRY_PATH, &entry()).unwrap();
     assert!(new.ends_with("}\n"), "{new:?}");
 }
 
@@ -91,7 +93,7 @@ fn adds_to_toml_and_keeps_comments() {
     ] {
         check_addition(Format::Toml, before, &after);
     }
-    let lines = Format::Toml.set("a = 1\r\n", PLACE, &entry()).unwrap();
+    let lines = Format::Toml.set("a = 1\r\n", ENTRY_PATH, &entry()).unwrap();
     assert!(!lines.replace("\r\n", "").contains('\n'), "{lines:?}");
 }
 
@@ -140,7 +142,7 @@ fn adds_to_yaml_and_keeps_comments() {
             "servers:\n  a: 1\n\n  # keep\n  c: 1\n",
         ),
     ] {
-        assert_eq!(Format::Yaml.remove(before, PLACE).unwrap(), after);
+        assert_eq!(Format::Yaml.remove(before, ENTRY_PATH).unwrap(), after);
     }
 }
 
@@ -160,8 +162,8 @@ fn replaces_entry_in_its_place() {
             "servers:\n  a: 1\n  # keep\n  skillhost:\n    x: 1\n  z: 2\n",
         ),
     ] {
-        let replaced = format.set(text, PLACE, &entry()).unwrap();
-        assert_eq!(format.find(&replaced, PLACE).unwrap(), Some(entry()));
+        let replaced = format.set(text, ENTRY_PATH, &entry()).unwrap();
+        assert_eq!(format.find(&replaced, ENTRY_PATH).unwrap(), Some(entry()));
         assert!(
             replaced.contains("keep") && !replaced.contains('x'),
             "{replaced}"
@@ -177,7 +179,11 @@ fn refuses_invalid_text_with_its_position() {
             "{\n  \"a\": 1,\n  \"b\" 2\n}",
             "line 3, column 7: ",
         ),
-        (Format::Json, "{\n  // no\n}", "it may have no comments"),
+        (
+            Format::Json,
+            "{\n  // no\n}",
+            "comments and trailing commas are not allowed",
+        ),
         (Format::Json, "{\"ä\": 1,}", "line 1, column "),
         (Format::JsonWithComments, "{a: 1}", "line 1, column 2: "),
         (
@@ -185,7 +191,7 @@ fn refuses_invalid_text_with_its_position() {
             "{\"a\": 1 \"b\": 2}",
             "line 1, column 8: expected comma",
         ),
-        (Format::JsonWithComments, "[1]", "it holds no object"),
+        (Format::JsonWithComments, "[1]", "it has no object"),
         (
             Format::JsonWithComments,
             "{\"servers\": []}",
@@ -194,7 +200,7 @@ fn refuses_invalid_text_with_its_position() {
         (
             Format::JsonWithComments,
             "{\"servers\": {\"a\": 1, \"\\u0061\": 2}}",
-            "the key `a` stands twice",
+            "the key `a` occurs twice",
         ),
         (Format::Toml, "a = 1\nb = \n", "line 2, column "),
         (
@@ -208,13 +214,13 @@ fn refuses_invalid_text_with_its_position() {
             "its `servers` is not an object",
         ),
         (Format::Yaml, "a: 1\nb: c: d\n", "line 2, column "),
-        (Format::Yaml, "- a\n", "it holds no object"),
+        (Format::Yaml, "- a\n", "it has no object"),
         (
             Format::Yaml,
             "a: 1\n--- b\n",
             "a second document starts here",
         ),
-        (Format::Yaml, "a: 1\na: 2\n", "the key `a` stands twice"),
+        (Format::Yaml, "a: 1\na: 2\n", "the key `a` occurs twice"),
         (Format::Yaml, "{a: 1}\n", "it is in braces"),
         (
             Format::Yaml,
@@ -223,7 +229,7 @@ fn refuses_invalid_text_with_its_position() {
         ),
         (Format::Yaml, "a: 1\n...\n", "its form is too unusual"),
     ] {
-        let refused = format.set(text, PLACE, &entry());
+        let refused = format.set(text, ENTRY_PATH, &entry());
         let refused = refused.map_err(|error| format!("{error:#}"));
         assert!(
             refused.as_ref().is_err_and(|error| error.contains(why)),
@@ -233,7 +239,7 @@ fn refuses_invalid_text_with_its_position() {
 }
 
 proptest! {
-    /// Whatever a file has, an edit changes nothing else, or is refused.
+    /// An edit of any text is refused, or changes only the entry.
     #[test]
     fn edits_change_one_entry(
         format in prop_oneof![
@@ -251,14 +257,14 @@ proptest! {
         ),
     ) {
         let text = parts.concat();
-        if let Ok(set) = format.set(&text, PLACE, &entry()) {
-            prop_assert_eq!(format.find(&set, PLACE).unwrap(), Some(entry()));
+        if let Ok(set) = format.set(&text, ENTRY_PATH, &entry()) {
+            prop_assert_eq!(format.find(&set, ENTRY_PATH).unwrap(), Some(entry()));
             for (mark, kind) in [("// c", Format::JsonWithComments), ("# c", Format::Toml)] {
-                if format == kind && format.find(&text, PLACE).unwrap().is_none() {
+                if format == kind && format.find(&text, ENTRY_PATH).unwrap().is_none() {
                     prop_assert_eq!(set.matches(mark).count(), text.matches(mark).count());
                 }
             }
         }
-        let _ = format.remove(&text, PLACE);
+        let _ = format.remove(&text, ENTRY_PATH);
     }
 }

@@ -4,9 +4,9 @@ use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
-use super::Place;
+use super::EntryPath;
 
-/// Returns the whole content.
+/// Parses the text.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     toml::from_str::<Map<String, Value>>(text)
         .map(Value::Object)
@@ -19,24 +19,28 @@ pub(super) fn read(text: &str) -> anyhow::Result<Value> {
 }
 
 /// Sets or removes an entry of a valid text.
-pub(super) fn edit(text: &str, place: Place<'_>, entry: Option<&Value>) -> anyhow::Result<String> {
-    // `toml_edit` writes line feeds alone.
+pub(super) fn edit(
+    text: &str,
+    entry_path: EntryPath<'_>,
+    entry: Option<&Value>,
+) -> anyhow::Result<String> {
+    // `toml_edit` writes no carriage returns.
     let has_carriage_returns = text.contains("\r\n");
     let mut document: DocumentMut = text.replace("\r\n", "\n").parse()?;
     match entry {
         Some(entry) => {
-            let servers = document.entry(place.key).or_insert_with(|| {
+            let servers = document.entry(entry_path.key).or_insert_with(|| {
                 let mut servers = Table::new();
                 servers.set_implicit(true);
                 servers.into()
             });
             let servers = servers.as_table_like_mut().context("it is not a table")?;
-            set(servers, place.name, entry)?;
+            set(servers, entry_path.name, entry)?;
         }
         None => {
-            let servers = document.get_mut(place.key);
+            let servers = document.get_mut(entry_path.key);
             if let Some(servers) = servers.and_then(Item::as_table_like_mut) {
-                servers.remove(place.name);
+                servers.remove(entry_path.name);
             }
         }
     }
@@ -54,7 +58,7 @@ fn set(servers: &mut dyn TableLike, name: &str, entry: &Value) -> anyhow::Result
     let mut table = Table::new();
     match servers.get(name).and_then(Item::as_table) {
         Some(replaced) => {
-            // With the comments above its header.
+            // Keep the comments above the header.
             *table.decor_mut() = replaced.decor().clone();
             table.set_position(replaced.position());
         }
@@ -66,9 +70,9 @@ fn set(servers: &mut dyn TableLike, name: &str, entry: &Value) -> anyhow::Result
             Value::Array(items) => {
                 let items = items.iter().map(|item| item.as_str());
                 let items: Option<Array> = items.collect();
-                value(items.context("a list has other values than text")?)
+                value(items.context("a list has a value that is not a string")?)
             }
-            _ => return Err(anyhow!("`{key}` has a value of another kind")),
+            _ => return Err(anyhow!("`{key}` is neither a string nor a list")),
         };
         table.insert(key, item);
     }

@@ -7,14 +7,14 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use serde_json::{Map, Value};
 
-use super::Place;
+use super::EntryPath;
 
 /// The maximum nesting of lists and maps. Guards against: a text of opening brackets.
 const MAX_NESTING: usize = 64;
 
 /// A node of the text.
 struct Node {
-    /// The range in the text. That of a block collection ends with its last child.
+    /// The range in the text. The range of a block collection ends with its last child.
     range: Range<usize>,
     content: Content,
 }
@@ -26,34 +26,38 @@ enum Content {
     Map(Vec<(Node, Node)>, bool),
 }
 
-/// Returns the whole content.
+/// Parses the text. An empty text is an empty object.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     parse(text)?.map_or(Ok(Map::new().into()), |root| root.value())
 }
 
 /// Sets or removes an entry of a valid text.
-pub(super) fn edit(text: &str, place: Place<'_>, entry: Option<&Value>) -> anyhow::Result<String> {
-    let without = remove(text, place)?;
+pub(super) fn edit(
+    text: &str,
+    entry_path: EntryPath<'_>,
+    entry: Option<&Value>,
+) -> anyhow::Result<String> {
+    let without = remove(text, entry_path)?;
     match entry {
-        Some(entry) => insert(&without, place, entry),
+        Some(entry) => insert(&without, entry_path, entry),
         None => Ok(without),
     }
 }
 
-fn remove(text: &str, place: Place<'_>) -> anyhow::Result<String> {
+fn remove(text: &str, entry_path: EntryPath<'_>) -> anyhow::Result<String> {
     let root = parse(text)?;
-    let servers = root.as_ref().and_then(|root| root.get(place.key));
+    let servers = root.as_ref().and_then(|root| root.get(entry_path.key));
     let Some((servers_key, servers)) = servers else {
         return Ok(text.to_owned());
     };
-    let Some((key, entry)) = servers.get(place.name) else {
+    let Some((key, entry)) = servers.get(entry_path.name) else {
         return Ok(text.to_owned());
     };
     let start = line_start(text, key.range.start);
     ensure!(
         text[start..key.range.start].trim().is_empty() && !servers.is_in_braces(),
         "its `{}` is in braces or has complex keys",
-        place.key
+        entry_path.key
     );
     let end = line_end(text, entry.range.end.max(key.range.end));
     let mut edited = text.to_owned();
@@ -67,21 +71,21 @@ fn remove(text: &str, place: Place<'_>) -> anyhow::Result<String> {
     Ok(edited)
 }
 
-fn insert(text: &str, place: Place<'_>, entry: &Value) -> anyhow::Result<String> {
+fn insert(text: &str, entry_path: EntryPath<'_>, entry: &Value) -> anyhow::Result<String> {
     let line_feed = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let root = parse(text)?;
     ensure!(
         !root.as_ref().is_some_and(Node::is_in_braces),
         "it is in braces"
     );
-    let servers = root.as_ref().and_then(|root| root.get(place.key));
+    let servers = root.as_ref().and_then(|root| root.get(entry_path.key));
     let mut edited = text.to_owned();
     let Some((key, servers)) = servers else {
         if !edited.is_empty() && !edited.ends_with('\n') {
             edited.push_str(line_feed);
         }
-        edited.push_str(&format!("{}:{line_feed}", place.key));
-        edited.push_str(&lines(place.name, entry, "  ", line_feed));
+        edited.push_str(&format!("{}:{line_feed}", entry_path.key));
+        edited.push_str(&lines(entry_path.name, entry, "  ", line_feed));
         return Ok(edited);
     };
     let mut indentation = "  ".to_owned();
@@ -92,20 +96,20 @@ fn insert(text: &str, place: Place<'_>, entry: &Value) -> anyhow::Result<String>
             ensure!(indentation.trim().is_empty(), "it has complex keys");
         }
         Content::Map(entries, true) => {
-            ensure!(entries.is_empty(), "its `{}` is in braces", place.key);
+            ensure!(entries.is_empty(), "its `{}` is in braces", entry_path.key);
             let start = text[..servers.range.start].trim_end().len();
             edited.replace_range(start..servers.range.end, "");
         }
         Content::Scalar(Value::Null) => edited.replace_range(servers.range.clone(), ""),
-        _ => bail!("its `{}` is not a map", place.key),
+        _ => bail!("its `{}` is not a map", entry_path.key),
     }
-    // After the line of the key, above the comments of the first entry.
+    // Insert after the line of the key, above the comments of the first entry.
     let mut at = line_end(&edited, key.range.end);
     if !edited[..at].ends_with('\n') {
         edited.push_str(line_feed);
         at = edited.len();
     }
-    edited.insert_str(at, &lines(place.name, entry, &indentation, line_feed));
+    edited.insert_str(at, &lines(entry_path.name, entry, &indentation, line_feed));
     Ok(edited)
 }
 
@@ -118,13 +122,13 @@ fn lines(name: &str, entry: &Value, indentation: &str, line_feed: &str) -> Strin
     lines
 }
 
-/// Returns the start of the line of an offset.
+/// Returns the start of the line that contains an offset.
 fn line_start(text: &str, offset: usize) -> usize {
     text[..offset].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Returns the start of the next line. An offset after blanks counts as the end of the text before
-/// them, because a block scalar contains its last line ends.
+/// Returns the start of the line after an offset. Goes back over blanks first, because a block
+/// scalar contains its last line ends.
 fn line_end(text: &str, offset: usize) -> usize {
     let offset = text[..offset].trim_end().len();
     let end = text[offset..].find('\n');
@@ -257,7 +261,7 @@ impl Node {
                         Value::String(key) => key,
                         key => key.to_string(),
                     };
-                    ensure!(!map.contains_key(&key), "the key `{key}` stands twice");
+                    ensure!(!map.contains_key(&key), "the key `{key}` occurs twice");
                     map.insert(key, value.value()?);
                 }
                 map.into()
@@ -266,7 +270,7 @@ impl Node {
     }
 }
 
-/// Returns the value of a scalar, of the types that entries and comparisons need.
+/// Parses a scalar. Values of types that neither entries nor comparisons need remain text.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return text.into();

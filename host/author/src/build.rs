@@ -57,7 +57,7 @@ pub(crate) struct BuildCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// Language of the project, needed if the folder holds several
+    /// Language of the project, needed if the folder has projects in several
     #[arg(long, value_enum)]
     lang: Option<Language>,
     /// List all imports, also those of WASI that every component is granted
@@ -78,7 +78,7 @@ pub(crate) enum Purpose {
 pub(crate) struct BuiltComponent {
     pub(crate) file: PathBuf,
     pub(crate) inspection: Inspection,
-    /// Set if a release build would make another component.
+    /// True if a release build would make another component.
     pub(crate) is_trial: bool,
 }
 
@@ -95,7 +95,7 @@ impl BuildCommand {
     }
 }
 
-/// Refuses a folder that is not a project, or holds projects in several languages.
+/// Refuses a folder without a project, or with projects in several languages.
 pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), BuildError> {
     Project::open(folder, language).map(drop)
 }
@@ -117,7 +117,8 @@ pub(crate) async fn build(
     }
     let _lock = project.lock()?;
     let compiled_functions = match project.language {
-        // The language's runtime is most of the component, and no edit changes it.
+        // Reuse compiled functions: the language's runtime is most of the component, and no edit
+        // changes it.
         Language::Python | Language::JavaScript => {
             Some(environment::project_folder(&project)?.join("functions"))
         }

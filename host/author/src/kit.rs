@@ -134,7 +134,7 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     "wit/world.wit",
 );
 
-/// The parts of WASI with which projects send requests.
+/// The parts of WASI that projects need to send requests.
 pub(crate) const WASI_HTTP: &[KitFile] = files!("guest-tools/kits/wasi":
     "wasi-clocks/clocks.wit",
     "wasi-http/http.wit",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn program_holds_every_kit_file() {
+    fn program_has_every_kit_file() {
         let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");
         for (folder, files) in [
             ("kits/common", COMMON),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn program_holds_whole_wit_package() {
+    fn program_has_every_file_of_wit_package() {
         let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
         let entries = std::fs::read_dir(wit).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -372,8 +372,8 @@ mod tests {
         assert_eq!(on_disk, embedded);
     }
 
-    /// Returns letters and digits in lower case, by which languages write one name alike.
-    fn plain(name: &str) -> String {
+    /// Returns the letters and digits of a name in lower case. They are the same in all languages.
+    fn normalized(name: &str) -> String {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         letters.collect::<String>().to_lowercase()
     }
@@ -384,16 +384,16 @@ mod tests {
         rest.split_once(end).unwrap().0
     }
 
-    /// Returns the code and the kind of each arm of a `match` or `switch`. `code` begins the name
-    /// of a code, and `kind` that of a kind.
+    /// Returns the code and the kind of each arm of a `match` or `switch`. `code` and `kind` are
+    /// the prefixes of their names.
     fn arms(text: &str, code: &str, kind: &str) -> BTreeMap<String, String> {
         let name = |rest: &str| {
             let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
-            plain(rest.split(is_end).next().unwrap())
+            normalized(rest.split(is_end).next().unwrap())
         };
         let mut kinds = BTreeMap::new();
         let mut codes = Vec::new();
-        let starts = text.char_indices().map(|(at, _)| &text[at..]);
+        let starts = text.char_indices().map(|(index, _)| &text[index..]);
         for rest in starts {
             if let Some(rest) = rest.strip_prefix(code) {
                 codes.push(name(rest));
@@ -421,7 +421,7 @@ mod tests {
         let javascript: BTreeMap<String, String> = javascript
             .lines()
             .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
-            .map(|(code, kind)| (plain(code), plain(kind)))
+            .map(|(code, kind)| (normalized(code), normalized(kind)))
             .collect();
         let python = text(PYTHON, "skillhost_http.py");
         let class_kinds: BTreeMap<&str, &str> = python
@@ -435,12 +435,12 @@ mod tests {
         let python: BTreeMap<String, String> = between(python, "\nERRORS = {", "\n}")
             .lines()
             .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
-            .map(|(code, class)| (plain(code), class_kinds.get(class).unwrap_or(&"other")))
+            .map(|(code, class)| (normalized(code), class_kinds.get(class).unwrap_or(&"other")))
             .map(|(code, kind)| (code, (*kind).to_owned()))
             .collect();
         let http = text(WASI_HTTP, "wasi-http/http.wit");
         let codes = between(http, "variant error-code {", "}").split(',');
-        let codes = codes.map(|code| plain(code.split('(').next().unwrap()));
+        let codes = codes.map(|code| normalized(code.split('(').next().unwrap()));
         let codes: Vec<_> = codes.filter(|code| !code.is_empty()).collect();
         assert_eq!(rust.len(), codes.len());
         for code in codes {

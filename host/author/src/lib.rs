@@ -86,7 +86,7 @@ pub fn run() -> ExitCode {
         }
     };
     let result = runtime.block_on(command_line.verb.execute(command_line.options));
-    // Does not wait for compiling threads.
+    // Do not wait for threads that compile.
     runtime.shutdown_background();
     process::end(result)
 }

@@ -1,7 +1,7 @@
 //! `skillhost push`: pushes a component or a skill to a registry, signs it, and moves the tag last.
 //!
 //! - `imports`: imports that a component does not use.
-//! - `review`: what a registry, a client or an operator would object to, for `--dry-run`.
+//! - `review`: objections of registries, clients and operators, for `--dry-run`.
 //! - `skill`: pushes a skill.
 
 mod imports;
@@ -125,7 +125,7 @@ impl PushCommand {
     }
 }
 
-/// Prints what was pushed. `content` names the kind of content.
+/// Prints the pushed package. `content` names the kind of its content.
 fn print(reference: &Reference, content: &str, pushed: &PushedPackage) -> anyhow::Result<()> {
     let signer = match &pushed.signer {
         Some(key) => format_line!("signer: the key {key}"),

@@ -50,7 +50,7 @@ enum TestFormat {
 }
 
 impl TestCommand {
-    /// Runs the checks. `global_options` are those before the verb.
+    /// Runs the checks. `global_options` are the options before the verb.
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
         let shows_progress = terminal::is_interactive();

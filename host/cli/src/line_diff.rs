@@ -91,11 +91,11 @@ fn common_lines(old: &[&str], new: &[&str]) -> Vec<u32> {
     let mut common = vec![0; (old.len() + 1) * width];
     for old_index in (0..old.len()).rev() {
         for new_index in (0..new.len()).rev() {
-            let cell = old_index * width + new_index;
-            common[cell] = if old[old_index] == new[new_index] {
-                common[cell + width + 1] + 1
+            common[old_index * width + new_index] = if old[old_index] == new[new_index] {
+                common[(old_index + 1) * width + new_index + 1] + 1
             } else {
-                common[cell + width].max(common[cell + 1])
+                common[(old_index + 1) * width + new_index]
+                    .max(common[old_index * width + new_index + 1])
             };
         }
     }

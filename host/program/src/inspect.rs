@@ -13,7 +13,7 @@ use crate::options::{ReportFormat, cache_folder};
 use crate::progress::show_compilations;
 use crate::terminal::{self, format_line};
 
-/// The beginning of the names of WASI's imports.
+/// The prefix of WASI's imports.
 const WASI: &str = "wasi:";
 
 /// Show what a component defines and imports, and whether a host would load it
@@ -55,7 +55,7 @@ pub fn inspector(file: &Path) -> Inspector {
     inspector.compiler(OWN_PROGRAM)
 }
 
-/// Returns an inspection as lines for people. `all` lists also the imports that every component is
+/// Returns an inspection as lines for people. `all` also lists the imports that every component is
 /// granted.
 pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
     let mut lines = match &inspection.tools {
@@ -98,7 +98,7 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
     lines
 }
 
-/// Returns the requests and secrets that a component asks for.
+/// Returns lines about the requests and secrets that a component asks for.
 fn need_lines(needs: &Result<Needs, String>) -> Vec<Line> {
     let needs = match needs {
         Ok(needs) if needs.is_empty() => return Vec::new(),
@@ -118,7 +118,7 @@ fn need_lines(needs: &Result<Needs, String>) -> Vec<Line> {
     lines
 }
 
-/// Returns a secret with the header and hosts that it may be sent in and to.
+/// Returns a line with the name of a secret, its header, and the hosts that it may be sent to.
 pub fn secret_line(secret: &SecretUse) -> Line {
     let hosts: Vec<String> = secret.hosts().collect();
     format_line!(
@@ -129,7 +129,7 @@ pub fn secret_line(secret: &SecretUse) -> Line {
     )
 }
 
-/// Returns the tools of a component.
+/// Returns lines about the tools of a component.
 fn tool_lines(tools: &[Definition]) -> Vec<Line> {
     let mut lines = vec![format_line!("tools:")];
     for tool in tools {
@@ -144,8 +144,8 @@ fn tool_lines(tools: &[Definition]) -> Vec<Line> {
     lines
 }
 
-/// Returns the imports of a component. Unless `all` is set, those that every component is granted
-/// are one line.
+/// Returns lines about the imports of a component. Unless `all` is set, one line counts the imports
+/// that every component is granted.
 fn import_lines(imports: &[Import], all: bool) -> Vec<Line> {
     let is_ordinary = |import: &&Import| !all && import.granted && import.name.starts_with(WASI);
     let mut lines = vec![format_line!("imports:")];

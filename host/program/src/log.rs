@@ -26,7 +26,7 @@ pub fn start(level: LevelFilter) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(terminal::log)
-        // They would go to stderr too, and panic if nobody reads it.
+        // Printing internal errors panics if nobody reads stderr.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)

@@ -47,7 +47,7 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// The variable with the bearer token of an HTTP server.
 pub const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
 
-/// Returns the token in the environment. An empty one is returned too, and then refused.
+/// Returns the token in the environment. Also returns an empty one, which the caller refuses.
 pub fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
@@ -67,7 +67,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
     /// Follow symlinks directly in each folder that `--skills` or `check` names;
-    /// in places of the current folder that nobody named, only to targets in it
+    /// in default folders, only to targets in the current folder
     #[arg(long)]
     follow_root_links: bool,
     /// Find skills down to this number of folders below each folder that `--skills`
@@ -232,8 +232,8 @@ impl CommonOptions {
 
     /// Adds the roots of `--skills` to a configuration.
     ///
-    /// The usual places in the current folder come last, so that a skill there takes the name,
-    /// and so the grants, of no other.
+    /// The usual places in the current folder come last, so that a skill there cannot take the name
+    /// of another skill, and with it the grants.
     fn add_roots(&self, config: &mut Config) -> anyhow::Result<()> {
         let mut named = Vec::new();
         let mut local = Vec::new();
@@ -386,8 +386,8 @@ impl CommonOptions {
         self.trust.iter().copied().fold(Trust::new(), Trust::and)
     }
 
-    /// Returns a folder of skills that nobody named, if it exists and stays in the current folder.
-    /// `hint` is the option that names it.
+    /// Returns a default folder of skills, if it exists and stays in the current folder. `hint` is
+    /// the option that names it.
     fn local_root(&self, folder: &Path, hint: &str, place: &str) -> Option<ConfiguredRoot> {
         if !folder.is_dir() {
             return None;
@@ -476,8 +476,8 @@ impl CommonOptions {
         settings.start(OWN_PROGRAM.as_ref()).map(Some)
     }
 
-    /// Reports folders of skills, and symlinks in them that are followed, that others can make lead
-    /// to any other folder.
+    /// Reports folders of skills, and followed symlinks in them, that other users can make lead to
+    /// any folder.
     pub fn report_replaceable_folders(&self, config: &Config) {
         let trust = self.trust_settings();
         let report = |place: &str, kind: &str, path: &Path, error: &TrustError| {
@@ -550,15 +550,15 @@ const PATH_OPTIONS: [&str; 4] = ["--audit", "--config", "--skills", "--tools"];
 /// If the current folder is gone.
 pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     // The option whose path is the next argument.
-    let mut before = None;
+    let mut option_before = None;
     let absolute = arguments.iter().map(|argument| {
-        let (option, prefix, path) = match (before.take(), argument.split_once('=')) {
+        let (option, prefix, path) = match (option_before.take(), argument.split_once('=')) {
             (Some(option), _) => (option, String::new(), &**argument),
             (None, Some((option, path))) if PATH_OPTIONS.contains(&option) => {
                 (option, format!("{option}="), path)
             }
             _ => {
-                before = PATH_OPTIONS.into_iter().find(|option| option == argument);
+                option_before = PATH_OPTIONS.into_iter().find(|option| option == argument);
                 return Ok(argument.clone());
             }
         };
@@ -608,7 +608,7 @@ fn links_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     links.map(|link| link.path())
 }
 
-/// Returns the builder with the process that sends requests, once that is ready.
+/// Waits until the egress process is ready, and adds it to the builder.
 pub fn with_egress(
     builder: HostBuilder,
     egress: Option<StartingEgress>,
@@ -651,14 +651,15 @@ pub fn report_advice(catalog: &Catalog) -> bool {
     !advice.is_empty()
 }
 
-/// Returns a folder of the user: the one that a variable names by an absolute path, or else one in
+/// Returns a folder of the user: the absolute path in an environment variable, or else a folder in
 /// the home folder. Returns `None` if there is no home folder either.
 pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
     let named = variable.and_then(absolute_variable);
     named.or_else(|| Some(home_folder()?.join(in_home)))
 }
 
-/// Returns the user's home folder. A relative one would be the choice of the current folder.
+/// Returns the user's home folder. Ignores a relative path, which would depend on the current
+/// folder.
 fn home_folder() -> Option<PathBuf> {
     let home = PathBuf::from(env::var_os("HOME")?);
     home.is_absolute().then_some(home)
@@ -702,7 +703,8 @@ pub fn credential_files() -> Vec<PathBuf> {
     .collect()
 }
 
-/// Returns the path in a variable. A relative one would be the choice of the current folder.
+/// Returns the path in an environment variable. Ignores a relative path, which would depend on the
+/// current folder.
 fn absolute_variable(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env::var_os(name)?);
     path.is_absolute().then_some(path)

@@ -46,7 +46,7 @@ pub fn parse<T: Parser>(
 }
 
 /// Raises the limit on file descriptors to its maximum, because each call needs some. The default
-/// limit is low for programs that use `select`.
+/// limit is low for the sake of programs that use `select`.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,4 +1,4 @@
-//! The runners of skills' scripts that an installation brings.
+//! The runners of skills' scripts in an installation.
 
 use std::env;
 use std::io;
@@ -11,7 +11,7 @@ pub const RUNNERS: &str = "runners";
 pub struct Runner {
     /// The language of the scripts.
     pub language: &'static str,
-    /// The name of the component's file, which a grant names too.
+    /// The name of the component's file, which is also its name in a grant.
     pub file: &'static str,
     /// The patterns of a grant for its scripts.
     pub scripts: &'static [&'static str],
@@ -35,7 +35,7 @@ pub const ALL: [Runner; 2] = [
 /// `../share/skillhost/runners`, as seen from the program. The folder may not exist.
 pub fn folder() -> io::Result<PathBuf> {
     let mut folder = env::current_exe()?;
-    // The program, and the folder that it is in.
+    // Remove the program's name and its folder.
     folder.pop();
     folder.pop();
     folder.extend(["share", "skillhost", RUNNERS]);

@@ -1,6 +1,6 @@
 //! All printing to stdout and stderr.
 //!
-//! Text for people consists of [`Line`]s, on a terminal as in a file or a pipe. Text for a model
+//! Text for people consists of [`Line`]s, on a terminal, in a file and in a pipe. Text for a model
 //! or a program goes to a file or a pipe byte for byte, and is escaped on a terminal. A closed
 //! pipe is not an error.
 
@@ -21,8 +21,8 @@ const DEFAULT_WIDTH: usize = 100;
 /// that puts a peer's bytes into its own message.
 const MAX_MESSAGE: usize = 4096;
 
-/// The maximum number of bytes of an error or a warning. Guards against: one that quotes a whole
-/// manifest or lock file.
+/// The maximum number of bytes of an error or a warning. Guards against: an error that quotes a
+/// whole manifest or lock file.
 const MAX_COMPLAINT: usize = 16 << 10;
 
 /// Moves to the start of the line and erases it.
@@ -31,7 +31,7 @@ const ERASE_LINE: &str = "\r\x1b[K";
 /// The maximum number of columns of the progress line.
 const MAX_PROGRESS_COLUMNS: usize = 70;
 
-/// The minimum number of columns of a table's last column. With less, each row becomes a block.
+/// The minimum number of columns of a table's last column. With fewer, each row becomes a block.
 const MIN_LAST_COLUMN: usize = 20;
 
 /// Creates a [`Line`] as `format!` creates a string.
@@ -85,7 +85,7 @@ pub fn say(line: &Line) {
 /// line clears it.
 pub fn show_progress(line: &Line) {
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
-    // One column less than the terminal has: a line that wraps could not be erased.
+    // Leave one column free: a line that wraps cannot be erased.
     let columns = columns(io::stderr()).map_or(MAX_PROGRESS_COLUMNS, |columns| columns - 1);
     *progress = start(line.as_str(), columns.min(MAX_PROGRESS_COLUMNS)).to_owned();
     let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
@@ -116,10 +116,10 @@ pub fn is_interactive() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Prints what the program waits for and which key ends that, if stdin is a terminal.
-pub fn explain_wait(what: impl Display, key: &str) {
+/// If stdin is a terminal, prints what the program waits for, and the key that ends the wait.
+pub fn explain_wait(awaited: impl Display, key: &str) {
     if io::stdin().is_terminal() {
-        complain(format_args!("waiting for {what}; {key} ends it"));
+        complain(format_args!("waiting for {awaited}; {key} ends it"));
     }
 }
 
@@ -175,8 +175,8 @@ pub fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]], width: u
     lines
 }
 
-/// Returns a line for the first cell of each row, and below it the others. Rows about the same thing
-/// share their first line.
+/// Returns a line with the first cell of each row, and the other cells below it. Consecutive rows
+/// with the same first cell share its line.
 fn blocks<const N: usize>(rows: &[[String; N]], width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut last = None;
@@ -194,7 +194,7 @@ fn blocks<const N: usize>(rows: &[[String; N]], width: usize) -> Vec<Line> {
     lines
 }
 
-/// Returns the words of a text in lines of at most a number of columns. A longer word has a line of
+/// Returns the words of a text in lines of at most `columns` columns. A longer word gets a line of
 /// its own.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -258,7 +258,7 @@ fn write(text: &str) -> anyhow::Result<bool> {
 }
 
 /// Returns a name or a path for use beside other text. Quotes it unless it has only letters,
-/// digits, `-`, `_`, `.` and `/`, so that nobody takes it for the text around it.
+/// digits, `-`, `_`, `.` and `/`, so that it cannot pass for the text around it.
 pub fn name(name: &str) -> Line {
     let is_plain = |c: char| {
         c.is_alphanumeric()

@@ -30,10 +30,10 @@ pub(crate) struct AddLibraryCommand {
     /// Folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Language of the project, needed if the folder holds several
+    /// Language of the project, needed if the folder has projects in several
     #[arg(long, value_enum)]
     lang: Option<Language>,
-    /// Pin also packages with native code, which a tool cannot run: only their parts
+    /// Also pin packages with native code, which a tool cannot run: only their parts
     /// in Python work
     #[arg(long)]
     native: bool,
@@ -104,7 +104,7 @@ impl AddLibraryCommand {
         }
     }
 
-    /// Returns the name of the lock file, and the packages that were pinned in it.
+    /// Pins the library. Returns the name of the lock file, and the packages that were pinned.
     fn add(&self) -> Result<(&'static str, Vec<PinnedPackage>), BuildError> {
         let (name, version) = parse_library(&self.library)?;
         let project = Project::open(&self.dir, self.lang)?;
@@ -243,28 +243,28 @@ fn add_python(
 }
 
 /// Returns an error if a package of a pip report has a wheel with native code and is not known to
-/// work without it. `library` is the one that the author named.
+/// work without it. `library` is the library that the author named.
 fn refuse_native_code(library: &str, report: &Value) -> Result<(), BuildError> {
     for package in report["install"].as_array().into_iter().flatten() {
-        let part = |pointer| package.pointer(pointer).and_then(Value::as_str);
-        let (Some(name), Some(url)) = (part("/metadata/name"), part("/download_info/url")) else {
+        let field = |pointer| package.pointer(pointer).and_then(Value::as_str);
+        let (Some(name), Some(url)) = (field("/metadata/name"), field("/download_info/url")) else {
             continue;
         };
         let name = requirements::normalize_name(name);
         if !is_native(url) || WORKING_WITHOUT_NATIVE_CODE.contains(&&*name) {
             continue;
         }
-        let whose = if name == library {
+        let subject = if name == library {
             format!("`{name}` has")
         } else {
             format!("`{library}` needs `{name}`, which has")
         };
         let error = BuildError::project(format!(
-            "{whose} native code, which a tool cannot run; nothing was pinned"
+            "{subject} native code, which a tool cannot run; nothing was pinned"
         ));
-        let instead = ALTERNATIVES.iter().find(|(package, _)| *package == name);
-        let error = match instead {
-            Some((_, instead)) => error.fix(format!("use {instead} instead")),
+        let alternative = ALTERNATIVES.iter().find(|(package, _)| *package == name);
+        let error = match alternative {
+            Some((_, alternative)) => error.fix(format!("use {alternative} instead")),
             None => error.fix("choose a library of pure Python: its wheel ends in `-none-any.whl`"),
         };
         return Err(error.fix(format!(
@@ -289,12 +289,12 @@ fn pin(
     let mut pinned = Vec::new();
     let mut added = String::new();
     for package in report["install"].as_array().into_iter().flatten() {
-        let part = |pointer| package.pointer(pointer).and_then(Value::as_str);
+        let field = |pointer| package.pointer(pointer).and_then(Value::as_str);
         let (Some(name), Some(version), Some(url), Some(hash)) = (
-            part("/metadata/name"),
-            part("/metadata/version"),
-            part("/download_info/url"),
-            part("/download_info/archive_info/hashes/sha256"),
+            field("/metadata/name"),
+            field("/metadata/version"),
+            field("/download_info/url"),
+            field("/download_info/archive_info/hashes/sha256"),
         ) else {
             return Err(
                 BuildError::project("the Python registry gives no hash for a package")
@@ -498,7 +498,7 @@ mod tests {
         };
         let any = "py3-none-any";
         assert_eq!(advice("one", &[("one", "1.0", any)]), None);
-        // It works without its native code.
+        // PyYAML works without its native code.
         assert_eq!(advice("pyyaml", &[("PyYAML", "6.0", "linux")]), None);
         let refused = advice("numpy", &[("numpy", "2.0", "linux")]).unwrap();
         for words in [

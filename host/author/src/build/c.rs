@@ -20,8 +20,8 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     let venv = Venv::open(project)?;
     let bindings = bindings::generate(project)?;
     let module = project.scratch("")?.join("module.wasm");
-    // Relative paths make the compiler's messages shorter, and it gives `%` and `\` in a path
-    // another meaning.
+    // Relative paths make the compiler's messages shorter. They also keep `%` and `\` of parent
+    // folders out of its arguments, where these have another meaning.
     let relative = |path: &Path| {
         path.strip_prefix(&project.folder)
             .unwrap_or(path)

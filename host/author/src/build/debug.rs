@@ -53,7 +53,7 @@ fn strip(wasm: &[u8], depth: usize) -> anyhow::Result<Vec<u8>> {
         bail!("components are nested more than {MAX_DEPTH} deep");
     }
     const HEADER: usize = 8;
-    /// The ids of a component's sections that hold a module or a component.
+    /// The ids of a component's sections that contain a module or a component.
     const NESTED: [u8; 2] = [1, 4];
     let is_component = Parser::is_component(wasm);
     let mut reader = BinaryReader::new(wasm, 0);
@@ -94,11 +94,11 @@ mod tests {
         assert_eq!(stripped, strip(&wat("", ""), 0).unwrap());
         assert_eq!(stripped, strip(&stripped, 0).unwrap());
         assert!(stripped.len() < original.len());
-        for kept in [&b"outer"[..], b"other"] {
-            assert!(stripped.windows(kept.len()).any(|bytes| bytes == kept));
+        for name in [&b"outer"[..], b"other"] {
+            assert!(stripped.windows(name.len()).any(|bytes| bytes == name));
         }
         wasmparser::validate(&stripped).unwrap();
-        // It ends inside a section.
+        // The component ends inside a section.
         assert!(strip(&original[..original.len() - 1], 0).is_err());
     }
 }

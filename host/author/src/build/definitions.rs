@@ -103,8 +103,8 @@ const NAMED_SCHEMAS: [&str; 5] = [
     "properties",
 ];
 
-/// The maximum number of wrong letters in a misspelled keyword, and the shortest keyword that it
-/// applies to.
+/// The maximum numbers of wrong letters in a misspelled keyword, each with the minimum length of
+/// the keywords that it applies to.
 const MAX_TYPOS: [(usize, usize); 2] = [(1, 4), (2, 7)];
 
 /// Checks the definitions of a project's tools. `source` is the file that defines them.
@@ -113,7 +113,7 @@ pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError
         Err(BuildError::project(message)
             .fix(format!("correct it in `{source}`; `dist` is unchanged")))
     };
-    for (at, tool) in tools.iter().enumerate() {
+    for (index, tool) in tools.iter().enumerate() {
         let name = &tool.name;
         if embedded::names().any(|built_in| built_in == name) {
             return error(format!(
@@ -121,7 +121,7 @@ pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError
                  it another name"
             ));
         }
-        if tools[..at].iter().any(|other| other.name == *name) {
+        if tools[..index].iter().any(|other| other.name == *name) {
             return error(format!("two tools have the name `{name}`"));
         }
         let output = tool.output_schema.as_ref();
@@ -142,21 +142,21 @@ pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError
 /// `is_arguments` is set for the schema of all arguments, which by default allows no additional
 /// properties.
 fn check_schema(schema: &Map<String, Value>, is_arguments: bool, path: &str) -> Result<(), String> {
-    let place = match path {
+    let location = match path {
         "" => String::new(),
         path => format!(", at `{path}`"),
     };
     for keyword in schema.keys() {
         if let Some(suggestion) = suggest_keyword(keyword) {
             return Err(format!(
-                "{place}: `{keyword}` is not a keyword of JSON Schema; did you mean \
+                "{location}: `{keyword}` is not a keyword of JSON Schema; did you mean \
                  `{suggestion}`?"
             ));
         }
     }
     if let Some(missing) = required_without_property(schema, is_arguments) {
         return Err(format!(
-            "{place}: `required` names `{missing}`, which is not in `properties`, so no call could \
+            "{location}: `required` names `{missing}`, which is not in `properties`, so no call could \
              match"
         ));
     }

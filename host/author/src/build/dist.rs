@@ -33,7 +33,7 @@ pub(super) fn install(
     let folder = project.output_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", main_tool.name));
     let listing = file.with_extension("tools.json");
-    // Renamed at the end, because a host may read the folder at any time.
+    // Write a temporary file and rename it, because a host may read the folder at any time.
     let temporary = folder.join(format!(".{}.new", main_tool.name));
     let write = || -> anyhow::Result<()> {
         fs::copy(component, &temporary)?;
@@ -119,7 +119,7 @@ impl ProjectGrants {
         let Ok(RawGrants { grants, tools }) = toml::from_str(&text) else {
             return Self::default();
         };
-        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        let line = |offset: usize| text[..offset].matches('\n').count() + 1;
         let files = grants
             .into_iter()
             .filter(|(name, _)| name.ends_with(".wasm"));
@@ -131,12 +131,12 @@ impl ProjectGrants {
     }
 
     fn grants(&self, name: &str) -> bool {
-        let mut granted = self.files.iter().flatten();
-        granted.any(|(granted, _)| granted == name)
+        let mut files = self.files.iter().flatten();
+        files.any(|(granted, _)| granted == name)
     }
 
     /// Returns the tool that names the file: the first one, unless the configuration has a grant
-    /// for a file with the name of another.
+    /// for a file with the name of another tool.
     fn main_tool<'t>(&self, tools: &'t [Definition]) -> Option<&'t Definition> {
         let granted = |tool: &&Definition| self.grants(&format!("{}.wasm", tool.name));
         tools.iter().find(granted).or(tools.first())
@@ -144,7 +144,7 @@ impl ProjectGrants {
 
     /// Warns about grants to files of earlier builds, and about a missing grant of skills.
     fn warn(&self, tools: &[Definition], file: &Path, others: &[PathBuf]) {
-        let Some(granted) = &self.files else {
+        let Some(files) = &self.files else {
             return;
         };
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -162,7 +162,7 @@ impl ProjectGrants {
         };
         let exists = |name: &str| folders().any(|folder| folder.join(name).exists());
         let mut has_advice = is_granted;
-        for (stale, line) in granted.iter().filter(|(granted, _)| !exists(granted)) {
+        for (stale, line) in files.iter().filter(|(granted, _)| !exists(granted)) {
             has_advice = true;
             terminal::complain(format_args!(
                 "`skillhost.toml`, line {line}, grants something to `{stale}`, which does not \
@@ -173,7 +173,7 @@ impl ProjectGrants {
         let reads_skills = tools.iter().any(|tool| tool.folder.is_some());
         let earlier = others.iter().find_map(|other| {
             let other = other.file_name()?.to_str()?;
-            granted.iter().find(|(granted, _)| granted == other)
+            files.iter().find(|(granted, _)| granted == other)
         });
         match earlier {
             Some((earlier, line)) if !is_granted => terminal::complain(format_args!(

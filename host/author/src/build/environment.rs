@@ -24,10 +24,10 @@ use skillhost_program::terminal::{self, format_line};
 
 /// The folder of all environments, in the cache folder.
 const ENVIRONMENTS: &str = "environments";
-/// The file in an environment that holds the path of its project.
+/// The file in an environment with the path of its project.
 const PROJECT: &str = "project";
-/// The file in an environment that holds its lock files and the real path of its marker. It is
-/// written last, so an incomplete environment does not have it.
+/// The file in an environment with its lock files and the real path of its marker. It is written
+/// last, so an incomplete environment does not have it.
 const INSTALLED: &str = "installed";
 /// The time without a build after which a shared environment is removed.
 const MAX_UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -49,7 +49,7 @@ pub(super) struct Recipe<'a> {
 /// A folder with a compiler, locked against builds that would change it.
 pub(super) struct Environment {
     pub(super) folder: PathBuf,
-    /// Holds the lock until it is dropped.
+    /// The handle of the folder. The lock lasts until it is dropped.
     handle: File,
 }
 
@@ -160,7 +160,7 @@ impl Environment {
 
     /// Removes all files, and writes the lock files.
     fn reset(&self, project: &Project, recipe: &Recipe<'_>) -> io::Result<()> {
-        // First, so that the environment is incomplete if the rest is interrupted.
+        // Remove this file first, so that the environment is incomplete if the rest is interrupted.
         remove(&self.folder.join(INSTALLED))?;
         for entry in fs::read_dir(&self.folder)? {
             remove(&entry?.path())?;
@@ -235,7 +235,7 @@ fn folder_name(kind: &str, key: &[u8]) -> String {
 
 /// Opens or creates a folder that only its owner can write.
 ///
-/// Guards against: another user of the machine, who puts a compiler there.
+/// Guards against: another user of the machine who puts a compiler there.
 fn open_private(folder: &Path) -> Result<File, BuildError> {
     let opened = own_folder(folder, &Trust::new());
     opened.map(File::from).map_err(|error| {

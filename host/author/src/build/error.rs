@@ -12,17 +12,17 @@ pub(crate) struct BuildError {
 }
 
 impl BuildError {
-    /// Creates an error for a fault of the project.
+    /// Creates an error about a mistake in the project.
     pub(super) fn project(message: impl Into<String>) -> Self {
         Self::new(Exit::Failure, message)
     }
 
-    /// Creates an error for a fault of the machine, such as a missing program.
+    /// Creates an error about the machine, such as a missing program.
     pub(super) fn setup(message: impl Into<String>) -> Self {
         Self::new(Exit::Setup, message)
     }
 
-    /// Creates an error for a wrong command line.
+    /// Creates an error about the command line.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }

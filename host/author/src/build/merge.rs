@@ -1,8 +1,8 @@
 //! Merges the core modules of a component that share its memory into one module.
 //!
-//! componentize-py leaves CPython and its libraries as ten modules, and each call would fill the
-//! table that they share and resolve thousands of imports. `plan` chooses the modules, `module`
-//! merges them, and this file writes the component around them.
+//! componentize-py leaves CPython and its libraries as ten modules. Without a merge, each call
+//! would fill the table that they share and resolve thousands of imports. `plan` chooses the
+//! modules, `module` merges them, and this file writes the component around them.
 
 mod module;
 mod plan;
@@ -148,7 +148,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn payload(&mut self, whole: &[u8], payload: Payload<'_>) -> anyhow::Result<()> {
+    fn payload(&mut self, bytes: &[u8], payload: Payload<'_>) -> anyhow::Result<()> {
         match payload {
             Payload::ModuleSection {
                 unchecked_range, ..
@@ -157,14 +157,14 @@ impl Writer<'_> {
                 if self.plan.is_merged(index) {
                     self.modules.skip();
                 } else {
-                    self.raw(ComponentSectionId::CoreModule, &whole[unchecked_range]);
+                    self.raw(ComponentSectionId::CoreModule, &bytes[unchecked_range]);
                     self.modules.write();
                 }
             }
             Payload::ComponentSection {
                 unchecked_range, ..
             } => {
-                self.raw(ComponentSectionId::Component, &whole[unchecked_range]);
+                self.raw(ComponentSectionId::Component, &bytes[unchecked_range]);
             }
             Payload::InstanceSection(section) => {
                 for instance in section {
@@ -180,7 +180,7 @@ impl Writer<'_> {
                 for function in section {
                     let function = function?;
                     for id in used_items(&function)? {
-                        self.ensure(id)?;
+                        self.ensure_alias(id)?;
                     }
                     let is_core = !matches!(function, CanonicalFunction::Lift { .. });
                     let mut section = CanonicalFunctionSection::new();
@@ -191,11 +191,11 @@ impl Writer<'_> {
                     }
                 }
             }
-            // It names items by their old indices.
+            // Drop this section, because it names items by their old indices.
             Payload::CustomSection(section) if section.name() == "component-name" => {}
             other => {
                 let mut component = std::mem::take(&mut self.component);
-                self.parse_component_payload(&mut component, other, whole)?;
+                self.parse_component_payload(&mut component, other, bytes)?;
                 self.component = component;
             }
         }
@@ -222,10 +222,10 @@ impl Writer<'_> {
             }
             CoreInstance::Items(items) => {
                 for item in items {
-                    self.ensure((item.kind.try_into()?, item.index))?;
+                    self.ensure_alias((item.kind.try_into()?, item.index))?;
                 }
             }
-            CoreInstance::Kept => {}
+            CoreInstance::Unmerged => {}
         }
         let mut section = InstanceSection::new();
         self.parse_instance(&mut section, instance)?;
@@ -257,7 +257,7 @@ impl Writer<'_> {
     }
 
     /// Writes an alias of an item of the merged module unless it already has one.
-    fn ensure(&mut self, id: ItemId) -> anyhow::Result<()> {
+    fn ensure_alias(&mut self, id: ItemId) -> anyhow::Result<()> {
         let (kind, index) = id;
         if !self.plan.is_member_export(id) || self.new_index(id).is_some() {
             return Ok(());

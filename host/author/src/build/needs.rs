@@ -26,9 +26,13 @@ fn parse(text: &str) -> Result<Needs, BuildError> {
     Ok(needs)
 }
 
-/// Returns the number of the line of a byte.
-fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+/// Returns the number of the line that contains a byte offset.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes()
+        .take(offset)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
 }
 
 #[cfg(test)]
@@ -123,8 +127,8 @@ why = \"the service counts requests by key\"
             let text = NEEDS.replacen(old, new, 1);
             assert_ne!(text, NEEDS, "{old}");
             let error = format!("{:?}", parse(&text).unwrap_err());
-            let place = format!("`needs.toml`, line {line}: ");
-            let is_named = error.contains(&place) && error.contains(message);
+            let location = format!("`needs.toml`, line {line}: ");
+            let is_named = error.contains(&location) && error.contains(message);
             assert!(is_named, "{new}: {error}");
         }
     }

@@ -131,7 +131,7 @@ impl Project {
                 "`{}` is a symlink, and a build does not write through one",
                 folder.display()
             ))
-            .fix("remove it, or replace it by a folder"));
+            .fix("remove it, or replace it with a folder"));
         }
         let create = || {
             fs::create_dir_all(folder)?;
@@ -161,7 +161,7 @@ fn detect_language(folder: &Path, shown: &Path) -> Result<Language, BuildError> 
         [] => Err(
             BuildError::usage(format!("there is no tool project in `{shown}`"))
                 .fix(
-                    "a project holds a Cargo.toml (Rust), a package.json (JavaScript), a tool.py \
+                    "a project has a Cargo.toml (Rust), a package.json (JavaScript), a tool.py \
                      (Python) or .c files in src (C)",
                 )
                 .fix("create one with `skillhost new NAME --lang rust|python|javascript|c`"),
@@ -172,14 +172,14 @@ fn detect_language(folder: &Path, shown: &Path) -> Result<Language, BuildError> 
                 .map(|(language, file)| format!("`{file}` ({})", language.name()))
                 .collect();
             Err(BuildError::usage(format!(
-                "`{shown}` holds {}; choose one with `--lang`",
+                "`{shown}` has {}; choose one with `--lang`",
                 files.join(" and ")
             )))
         }
     }
 }
 
-/// Returns the languages of a folder's projects, each with the file that shows it.
+/// Returns the languages of a folder's projects, each with the file that identifies it.
 fn languages(folder: &Path) -> Vec<(Language, &'static str)> {
     let mut languages: Vec<_> = [
         (Language::Rust, "Cargo.toml"),

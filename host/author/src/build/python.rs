@@ -51,7 +51,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
     check_syntax(project, &venv)?;
     let late = project.scratch("late")?;
     let failed_imports = late.join("failed.txt");
-    // It exists only if an import of the previous build failed.
+    // The file exists only if an import of the previous build failed.
     let _ = fs::remove_file(&failed_imports);
     find_late_imports(project, &venv, &late)?;
     let component = componentize(project, needs, &venv, &wit, &late)?;
@@ -171,10 +171,10 @@ fn http_wit(project: &Project, wit: &ProjectWit) -> Result<PathBuf, BuildError> 
     let cannot_write =
         |error: io::Error| BuildError::setup(format!("cannot write the WIT of requests: {error}"));
     fs::remove_dir_all(&folder).map_err(cannot_write)?;
-    let own = project.folder.join("wit");
-    copy_files(&own, &folder.join("deps/project")).map_err(cannot_write)?;
-    if own.join("deps").is_dir() {
-        copy_files(&own.join("deps"), &folder.join("deps")).map_err(cannot_write)?;
+    let project_wit = project.folder.join("wit");
+    copy_files(&project_wit, &folder.join("deps/project")).map_err(cannot_write)?;
+    if project_wit.join("deps").is_dir() {
+        copy_files(&project_wit.join("deps"), &folder.join("deps")).map_err(cannot_write)?;
     }
     let world = format!(
         "package skillhost:requests;\n\nworld {HTTP_WORLD_NAME} {{\n    include {};\n    \
@@ -192,7 +192,7 @@ fn http_wit(project: &Project, wit: &ProjectWit) -> Result<PathBuf, BuildError> 
     Ok(folder)
 }
 
-/// Copies the files of a folder of WIT, and those of its folders except `deps`.
+/// Copies a folder of WIT and its subfolders, except `deps`.
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -214,7 +214,7 @@ fn write_module(folder: &Path, module: &str, source: &str) -> Result<(), BuildEr
         .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 
-/// Describes what `tool.py` must define.
+/// Names the definitions that `tool.py` must have.
 fn required_definitions(wit: &ProjectWit) -> String {
     if !wit.is_typed() {
         return "`Tools = export(…)`".to_owned();

@@ -25,7 +25,7 @@ pub(crate) struct RemoveLibraryCommand {
     /// Folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Language of the project, needed if the folder holds several
+    /// Language of the project, needed if the folder has projects in several
     #[arg(long, value_enum)]
     lang: Option<Language>,
 }
@@ -41,7 +41,7 @@ impl RemoveLibraryCommand {
         }
     }
 
-    /// Returns a message about what was removed.
+    /// Removes the library. Returns a message about it.
     fn remove(&self) -> Result<String, BuildError> {
         let name = self.name.trim();
         let project = Project::open(&self.dir, self.lang)?;
@@ -110,7 +110,7 @@ fn remove_npm(project: &Project, name: &str) -> Result<String, BuildError> {
         replace(&project.folder.join(file), &read(&copy(file))?)?;
     }
     Ok(format!(
-        "removed `{name}` and what only it needs from `package-lock.json`"
+        "removed `{name}` and packages that only it needs from `package-lock.json`"
     ))
 }
 

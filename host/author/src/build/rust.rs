@@ -63,14 +63,15 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Buil
     }
 }
 
-/// Returns the fields of the project's package, with those that it inherits from a workspace.
+/// Returns the fields of the project's package, including those inherited from a workspace.
 pub(super) fn package(project: &Project) -> Result<Value, BuildError> {
-    let own = manifest_package(project)?;
+    let package = manifest_package(project)?;
     let inherits = |value: &Value| value.get("workspace").is_some();
-    let mut values = own.as_object().into_iter().flat_map(|own| own.values());
+    let fields = package.as_object().into_iter();
+    let mut values = fields.flat_map(|fields| fields.values());
     // `cargo metadata` takes a moment, and is needed only to resolve inherited fields.
-    if own["version"].is_string() && !values.any(inherits) {
-        return Ok(own);
+    if package["version"].is_string() && !values.any(inherits) {
+        return Ok(package);
     }
     let manifest = project.file("Cargo.toml")?;
     let mut command = project
@@ -83,8 +84,8 @@ pub(super) fn package(project: &Project) -> Result<Value, BuildError> {
     step.is_captured = true;
     let metadata: Value = serde_json::from_slice(&step.run()?).unwrap_or_default();
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
-    let own = packages.find(|package| package["manifest_path"].as_str() == manifest.to_str());
-    Ok(own.cloned().unwrap_or_default())
+    let package = packages.find(|package| package["manifest_path"].as_str() == manifest.to_str());
+    Ok(package.cloned().unwrap_or_default())
 }
 
 /// Returns the table `[package]` of the manifest, or null if only cargo can read it.

@@ -10,7 +10,7 @@ use super::BuildError;
 
 /// The folders in which a build, and each command that it starts, finds programs.
 ///
-/// Guards against: a `node` in the project, if the PATH holds the project's `node_modules/.bin`.
+/// Guards against: a `node` in the project, if the PATH has the project's `node_modules/.bin`.
 pub(super) struct SearchPath {
     project: PathBuf,
     path: search_path::SearchPath,

@@ -36,11 +36,11 @@ pub(super) struct Step<'a> {
     /// The name in messages.
     pub(super) name: &'a str,
     pub(super) command: Command,
-    /// Tells which lines to hide, such as those about a compiler's own code.
+    /// Returns `true` for a line to hide, such as one about a compiler's own code.
     pub(super) is_noise: fn(&str) -> bool,
     /// The path of the project's folder in the compiler's messages, which is hidden.
     pub(super) hidden_prefix: Option<String>,
-    /// Set to return stdout instead of showing it.
+    /// True to return stdout instead of showing it.
     pub(super) is_captured: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Runs the command to its end. Returns its stdout if that is captured, else nothing.
+    /// Runs the command to its end. Returns its stdout if it is captured, and else no bytes.
     pub(super) fn run(mut self) -> Result<Vec<u8>, BuildError> {
         let start = Instant::now();
         let shown = progress::show(work_of(self.name));
@@ -106,7 +106,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns what a step does, for its progress line.
+/// Returns the work of a step in words, for its progress line.
 fn work_of(name: &str) -> String {
     if name.starts_with('`') {
         format!("running {name}")

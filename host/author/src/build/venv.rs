@@ -27,7 +27,7 @@ pub(super) struct Venv<'a> {
     /// The project's libraries, if it has any.
     pub(super) libraries: Option<Libraries>,
     programs: &'a SearchPath,
-    /// Held for their locks.
+    /// The environments, which stay locked until this is dropped.
     _environments: (Environment, Option<Environment>),
 }
 
@@ -46,7 +46,7 @@ impl Libraries {
         }
     }
 
-    /// Returns the relative paths of native code, which a component cannot load, sorted.
+    /// Returns the sorted relative paths of files with native code, which a component cannot load.
     pub(super) fn native_files(&self) -> Vec<String> {
         let (mut native, mut folders) = (Vec::new(), vec![self.folder.clone()]);
         while let Some(folder) = folders.pop() {

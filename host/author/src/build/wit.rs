@@ -43,7 +43,7 @@ impl ProjectWit {
     }
 
     /// Checks whether the tools are typed: functions that the package's worlds export, instead of
-    /// those of `skillhost:tool`.
+    /// the interface `tools` of `skillhost:tool`.
     pub(super) fn is_typed(&self) -> bool {
         let worlds = self.resolve.packages[self.package].worlds.values();
         let mut exports = worlds.flat_map(|world| self.resolve.worlds[*world].exports.keys());

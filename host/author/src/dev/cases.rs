@@ -94,7 +94,7 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<Vec<String>>> {
 }
 
 impl Outcomes {
-    /// Lists the differences in `now`, and how many cases pass.
+    /// Returns lines about the differences in `now`, and the number of cases and checks that pass.
     pub(super) fn difference(&self, now: &Self) -> Vec<Line> {
         if let Some(error) = &now.error {
             let first = format_line!("no case was run:");

@@ -1,5 +1,5 @@
-//! The kit files of `skillhost new --typed`, whose tools are functions with their own types. Files
-//! that they share with the other kits come from there.
+//! The kit files of `skillhost new --typed`, whose tools are functions with their own types. Other
+//! files come from the language's kit without `--typed`.
 
 use super::{KitFile, Language};
 
@@ -59,7 +59,7 @@ impl Language {
         let common = common.filter(move |file| own.iter().all(|other| other.path != file.path));
         let all = own.iter().chain(common).chain(shared).chain(skill);
         let all = all.map(|file| (file.path.to_owned(), file.text));
-        // The world of a project in C would import it always.
+        // With these files, the world of a C project would always import `wasi:http`.
         let wasi_http = match self {
             Self::JavaScript => super::WASI_HTTP,
             _ => &[],

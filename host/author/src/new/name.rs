@@ -69,7 +69,7 @@ pub(super) fn check_wit(name: &str) -> anyhow::Result<()> {
         "package local:names; interface names {{ record entry {{ term: string }} {function}: func(); }}"
     );
     let parsed = wit_parser::UnresolvedPackageGroup::parse("names.wit", &wit);
-    // Older parsers, which some compilers use, have this rule.
+    // Older parsers, which some compilers use, refuse words that start with a digit.
     let starts_with_letter = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
     ensure!(
         parsed.is_ok() && function.split('-').all(starts_with_letter),

@@ -4,9 +4,10 @@ use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentTypeRef, Parser, Payload,
 };
 
-/// Returns the names of the interfaces that a component imports and does not use. Reads a component
-/// that hosts accept; what cannot be read counts as used.
+/// Returns the names of the interfaces that a component imports and does not use. The component
+/// must be one that hosts accept: reading stops at the first error.
 pub(super) fn unused(component: &[u8]) -> Vec<String> {
+    // The name of each instance that is an unused import. `None` for other instances.
     let mut instances = Vec::new();
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(component).map_while(Result::ok) {
@@ -33,8 +34,8 @@ pub(super) fn unused(component: &[u8]) -> Vec<String> {
                     }
                 }
             }
-            Payload::ComponentInstanceSection(made) => {
-                for instance in made.into_iter().map_while(Result::ok) {
+            Payload::ComponentInstanceSection(section) => {
+                for instance in section.into_iter().map_while(Result::ok) {
                     for index in parts(&instance) {
                         mark_used(&mut instances, index);
                     }
@@ -70,7 +71,7 @@ fn parts(instance: &ComponentInstance<'_>) -> Vec<u32> {
     parts.map(|(_, index)| index).collect()
 }
 
-/// Counts the instance that an alias or an export defines.
+/// Adds the instance that an alias or an export defines, if it defines one.
 fn add_instance(instances: &mut Vec<Option<String>>, kind: ComponentExternalKind) {
     if kind == ComponentExternalKind::Instance {
         instances.push(None);

@@ -1,5 +1,5 @@
-//! What a registry, a client or an operator would object to in a component that is not pushed yet.
-//! Uses no network, and does not call its tools.
+//! Finds what a registry, a client or an operator would object to in a component, before it is
+//! pushed. Uses no network, and does not call its tools.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ use skillhost_skills::text::count::count;
 use super::{MAX_COMPONENT, imports};
 use crate::build;
 
-/// The bytes from which on a component is slow to load and to add.
-const LARGE: usize = 10 << 20;
+/// The number of bytes above which a component is slow to load and to add.
+const LARGE_COMPONENT: usize = 10 << 20;
 
 /// The maximum characters of a package's description. Lists of packages cut longer ones.
 const MAX_DESCRIPTION: usize = 300;
@@ -126,7 +126,7 @@ fn check_reference(findings: &mut Findings, reference: &Reference, inspection: &
     let number = tag.strip_prefix('v').unwrap_or(tag);
     if let Some(version) = &inspection.metadata.version
         && number.starts_with(|c: char| c.is_ascii_digit())
-        && !is_beginning(number, version)
+        && !is_version_prefix(number, version)
     {
         findings.warn(
             "other-version",
@@ -136,15 +136,15 @@ fn check_reference(findings: &mut Findings, reference: &Reference, inspection: &
     }
 }
 
-/// Returns whether a number is a version, or its first parts: `1.2` begins `1.2.0`.
-fn is_beginning(number: &str, version: &str) -> bool {
+/// Checks whether a number is a version or its first parts, such as `1.2` of `1.2.0`.
+fn is_version_prefix(number: &str, version: &str) -> bool {
     let rest = version.strip_prefix(number);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
 }
 
 fn check_metadata(findings: &mut Findings, inspection: &Inspection) {
     let metadata = &inspection.metadata;
-    for (id, what, text) in [
+    for (id, field, text) in [
         ("no-name", "name", &metadata.name),
         ("no-version", "version", &metadata.version),
         ("no-description", "description", &metadata.description),
@@ -153,8 +153,8 @@ fn check_metadata(findings: &mut Findings, inspection: &Inspection) {
         ("no-authors", "authors", &metadata.authors),
     ] {
         if text.as_ref().is_none_or(|text| text.trim().is_empty()) {
-            let fix = format!("add the {what} to the project's own file, and build again");
-            findings.warn(id, format!("its metadata has no {what}"), fix);
+            let fix = format!("add the {field} to the project's own file, and build again");
+            findings.warn(id, format!("its metadata has no {field}"), fix);
         }
     }
     let length = metadata.description.as_ref();
@@ -175,11 +175,11 @@ fn check_size(findings: &mut Findings, size: usize) {
             format!("it has {size} bytes, and hosts load {MAX_COMPONENT} at most"),
             "build it without debug information, or with fewer libraries",
         );
-    } else if size > LARGE {
+    } else if size > LARGE_COMPONENT {
         findings.warn(
             "large",
             format!("it has {size} bytes"),
-            format!("a component of less than {LARGE} bytes is added and loaded faster"),
+            format!("a component of less than {LARGE_COMPONENT} bytes is added and loaded faster"),
         );
     }
 }
@@ -243,7 +243,7 @@ fn check_powers(findings: &mut Findings, inspection: &Inspection) {
     }
 }
 
-/// Checks the project of a component, which is its folder, or the one above `dist`.
+/// Checks the project of a component: its folder, or the parent folder if that is `dist`.
 fn check_project(findings: &mut Findings, component: &Path) {
     if let Some(source) = build::newer_source(component) {
         findings.warn(

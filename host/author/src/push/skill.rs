@@ -9,10 +9,10 @@ use skillhost_packages::{
 };
 use skillhost_program::terminal::{self, format_line};
 
-/// The maximum number of files that are named.
+/// The maximum number of files that are listed.
 const MAX_NAMED: usize = 20;
 
-/// Pushes a skill. Reports what is left out, and what clients would object to.
+/// Pushes a skill. Prints the files that are left out, and the findings of `skillhost check`.
 ///
 /// # Errors
 ///

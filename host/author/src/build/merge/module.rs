@@ -118,17 +118,17 @@ impl<'a> Parts<'a> {
 
 /// The position of an item in the merged module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Position {
     Import(u32),
     Defined(u32),
 }
 
-/// The map from the indices of one module to those of the merged module. A number is the offset
-/// to add.
+/// The map from the indices of one module to the indices of the merged module. The numbers are
+/// offsets to add.
 #[derive(Default)]
 struct Indices {
     types: u32,
-    items: BTreeMap<Kind, Vec<Place>>,
+    items: BTreeMap<Kind, Vec<Position>>,
     elements: u32,
     data: u32,
 }
@@ -151,8 +151,8 @@ pub(super) fn merge<'a>(
     let exports = exports
         .into_iter()
         .map(|((kind, index), (instance, name))| {
-            let place = linker.export(instance, name, kind)?;
-            Ok((index, kind, place))
+            let position = linker.export(instance, name, kind)?;
+            Ok((index, kind, position))
         });
     let exports: Vec<_> = exports.collect::<anyhow::Result<_>>()?;
     linker.write(&parts, &exports)
@@ -163,7 +163,7 @@ pub(super) fn merge<'a>(
 struct Linker<'a> {
     indices: Vec<Indices>,
     /// The exports of each core instance.
-    exports: BTreeMap<(u32, &'a str), (Kind, Place)>,
+    exports: BTreeMap<(u32, &'a str), (Kind, Position)>,
     /// The functions that the merged module imports, with their types.
     imports: Vec<(u32, u32)>,
     /// The number of items of each kind that are defined so far.
@@ -174,7 +174,7 @@ struct Linker<'a> {
 }
 
 impl<'a> Linker<'a> {
-    /// Adds a module after those that it imports from.
+    /// Adds a module. The modules that it imports from must have been added before.
     fn add(
         &mut self,
         instance: u32,
@@ -191,8 +191,8 @@ impl<'a> Linker<'a> {
             let source = import(wanted.module, wanted.name);
             let source = source
                 .with_context(|| format!("the import `{}` of a module is missing", wanted.name))?;
-            let (kind, place) = self.resolve(wanted, source)?;
-            indices.items.entry(kind).or_default().push(place);
+            let (kind, position) = self.resolve(wanted, source)?;
+            indices.items.entry(kind).or_default().push(position);
         }
         for (kind, count) in [
             (Kind::Function, parts.functions.len()),
@@ -202,14 +202,14 @@ impl<'a> Linker<'a> {
         ] {
             let first = self.defined.entry(kind).or_default();
             let next = *first + count as u32;
-            let places = (*first..next).map(Place::Defined);
-            indices.items.entry(kind).or_default().extend(places);
+            let positions = (*first..next).map(Position::Defined);
+            indices.items.entry(kind).or_default().extend(positions);
             *first = next;
         }
         for (name, (kind, index)) in &parts.exports {
-            let place = indices.items[kind].get(*index as usize);
-            let place = *place.context("a module exports an undefined item")?;
-            self.exports.insert((instance, name), (*kind, place));
+            let position = indices.items[kind].get(*index as usize);
+            let position = *position.context("a module exports an undefined item")?;
+            self.exports.insert((instance, name), (*kind, position));
         }
         self.types += parts
             .types
@@ -227,7 +227,7 @@ impl<'a> Linker<'a> {
         &mut self,
         wanted: &Import<'_>,
         source: Source<'_>,
-    ) -> anyhow::Result<(Kind, Place)> {
+    ) -> anyhow::Result<(Kind, Position)> {
         let (kind, function_type) = match wanted.ty {
             TypeRef::Func(index) => (Kind::Function, self.types + index),
             TypeRef::Table(_) => (Kind::Table, 0),
@@ -235,24 +235,24 @@ impl<'a> Linker<'a> {
             TypeRef::Global(_) => (Kind::Global, 0),
             other => bail!("a module imports {other:?}"),
         };
-        let place = match source {
+        let position = match source {
             Source::Member { instance, name } => self.export(instance, name, kind)?,
             Source::Outside((Kind::Function, item)) if kind == Kind::Function => {
                 let known = self.imports.iter().position(|(known, _)| *known == item);
-                Place::Import(known.unwrap_or_else(|| {
+                Position::Import(known.unwrap_or_else(|| {
                     self.imports.push((item, function_type));
                     self.imports.len() - 1
                 }) as u32)
             }
             Source::Outside(_) => bail!("`{}` is not a function", wanted.name),
         };
-        Ok((kind, place))
+        Ok((kind, position))
     }
 
     /// Returns the position of an item that a module exports.
-    fn export(&self, instance: u32, name: &str, kind: Kind) -> anyhow::Result<Place> {
+    fn export(&self, instance: u32, name: &str, kind: Kind) -> anyhow::Result<Position> {
         match self.exports.get(&(instance, name)) {
-            Some((exported, place)) if *exported == kind => Ok(*place),
+            Some((exported, position)) if *exported == kind => Ok(*position),
             _ => bail!("no module exports `{name}`"),
         }
     }
@@ -261,7 +261,7 @@ impl<'a> Linker<'a> {
     fn write(
         self,
         parts: &[Parts<'_>],
-        exports: &[(u32, Kind, Place)],
+        exports: &[(u32, Kind, Position)],
     ) -> anyhow::Result<MergedModule> {
         ensure!(
             self.defined.get(&Kind::Memory) == Some(&1),
@@ -284,12 +284,12 @@ impl<'a> Linker<'a> {
             };
             writer.write(parts, &mut sections)?;
         }
-        for &(index, kind, place) in exports {
-            let place = self.index(kind, place);
+        for &(index, kind, position) in exports {
+            let position = self.index(kind, position);
             let name = export_name((kind, index));
             sections
                 .exports
-                .export(&name, ExportKind::from(kind), place);
+                .export(&name, ExportKind::from(kind), position);
         }
         let has_data_count = parts.iter().any(|parts| parts.has_data_count);
         let module = sections.module(has_data_count.then_some(self.data));
@@ -297,8 +297,8 @@ impl<'a> Linker<'a> {
         Ok(MergedModule { module, imports })
     }
 
-    fn index(&self, kind: Kind, place: Place) -> u32 {
-        index(kind, place, self.imports.len() as u32)
+    fn index(&self, kind: Kind, position: Position) -> u32 {
+        index(kind, position, self.imports.len() as u32)
     }
 
     /// Returns the globals that no code sets, with their values. Most of them are addresses in
@@ -306,41 +306,41 @@ impl<'a> Linker<'a> {
     fn constants(
         &self,
         parts: &[Parts<'_>],
-        exports: &[(u32, Kind, Place)],
-    ) -> anyhow::Result<BTreeMap<Place, i32>> {
+        exports: &[(u32, Kind, Position)],
+    ) -> anyhow::Result<BTreeMap<Position, i32>> {
         let exported = exports.iter().filter(|(_, kind, _)| *kind == Kind::Global);
-        let mut set: BTreeSet<Place> = exported.map(|(_, _, place)| *place).collect();
+        let mut assigned: BTreeSet<Position> = exported.map(|(_, _, position)| *position).collect();
         let mut constants = BTreeMap::new();
         for (indices, parts) in self.indices.iter().zip(parts) {
             let globals = &indices.items[&Kind::Global];
             for body in &parts.bodies {
                 for operator in body.get_operators_reader()? {
                     if let Operator::GlobalSet { global_index } = operator? {
-                        let place = globals.get(global_index as usize);
-                        set.insert(*place.context("a module sets an undefined global")?);
+                        let position = globals.get(global_index as usize);
+                        assigned.insert(*position.context("a module sets an undefined global")?);
                     }
                 }
             }
             let first = globals.len() - parts.globals.len();
-            for (place, global) in globals[first..].iter().zip(&parts.globals) {
+            for (position, global) in globals[first..].iter().zip(&parts.globals) {
                 let mut operators = global.init_expr.get_operators_reader();
                 if let (Operator::I32Const { value }, Operator::End) =
                     (operators.read()?, operators.read()?)
                 {
-                    constants.insert(*place, value);
+                    constants.insert(*position, value);
                 }
             }
         }
-        constants.retain(|place, _| !set.contains(place));
+        constants.retain(|position, _| !assigned.contains(position));
         Ok(constants)
     }
 }
 
-fn index(kind: Kind, place: Place, imported: u32) -> u32 {
-    match (kind, place) {
-        (_, Place::Import(index)) => index,
-        (Kind::Function, Place::Defined(index)) => imported + index,
-        (_, Place::Defined(index)) => index,
+fn index(kind: Kind, position: Position, imported: u32) -> u32 {
+    match (kind, position) {
+        (_, Position::Import(index)) => index,
+        (Kind::Function, Position::Defined(index)) => imported + index,
+        (_, Position::Defined(index)) => index,
     }
 }
 
@@ -383,7 +383,7 @@ impl Sections {
 struct Writer<'a> {
     indices: &'a Indices,
     imported: u32,
-    constants: &'a BTreeMap<Place, i32>,
+    constants: &'a BTreeMap<Position, i32>,
 }
 
 impl Writer<'_> {
@@ -422,13 +422,13 @@ impl Writer<'_> {
     }
 
     fn item(&self, kind: Kind, old: u32) -> Result<u32, Error<MissingItem>> {
-        let place = self
+        let position = self
             .indices
             .items
             .get(&kind)
             .and_then(|items| items.get(old as usize));
         let missing = || Error::UserError(MissingItem(kind, old));
-        Ok(index(kind, *place.ok_or_else(missing)?, self.imported))
+        Ok(index(kind, *position.ok_or_else(missing)?, self.imported))
     }
 }
 
@@ -468,8 +468,8 @@ impl Reencode for Writer<'_> {
         operator: Operator<'a>,
     ) -> Result<Instruction<'a>, Error<MissingItem>> {
         if let Operator::GlobalGet { global_index } = operator
-            && let Some(place) = self.indices.items[&Kind::Global].get(global_index as usize)
-            && let Some(value) = self.constants.get(place)
+            && let Some(position) = self.indices.items[&Kind::Global].get(global_index as usize)
+            && let Some(value) = self.constants.get(position)
         {
             return Ok(Instruction::I32Const(*value));
         }

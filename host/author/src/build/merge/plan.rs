@@ -12,7 +12,7 @@ pub(super) enum CoreInstance<'a> {
     /// An instance of a module that becomes part of the merged one.
     Member(module::Member<'a>),
     /// An instance of a module that is not merged.
-    Kept,
+    Unmerged,
     /// A list of named items, without a module.
     Items(Vec<Export<'a>>),
 }
@@ -132,7 +132,7 @@ impl<'a> Plan<'a> {
             self.used.extend(items);
             let instances = arguments.iter().map(|arg| arg.index);
             self.used_instances.extend(instances);
-            CoreInstance::Kept
+            CoreInstance::Unmerged
         });
         Ok(())
     }
@@ -170,7 +170,7 @@ impl<'a> Plan<'a> {
                 let instance = *instance;
                 return Some(module::Source::Member { instance, name });
             }
-            CoreInstance::Kept => return None,
+            CoreInstance::Unmerged => return None,
         };
         let item = items.iter().find(|it| it.name == name)?;
         let id = (item.kind.try_into().ok()?, item.index);

@@ -1,4 +1,4 @@
-"""What a release is made of (CycloneDX), and how it was made (in-toto)."""
+"""The bill of materials of a release (CycloneDX), and its provenance (in-toto)."""
 import hashlib
 import json
 import os
@@ -18,7 +18,7 @@ def moment(epoch):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
 
 
-def of_materials(repository, inputs, files):
+def bill_of_materials(repository, inputs, files):
     """Returns a CycloneDX document: the crates that the programs link or run while they are built,
     and the packages of the runners."""
     components = {}
@@ -96,8 +96,8 @@ def requirements(file):
 
 
 def provenance(repository, inputs, artefacts):
-    """Returns an in-toto statement with SLSA provenance. It is not signed: the builder's identity
-    is whoever signs it."""
+    """Returns an in-toto statement with SLSA provenance. It is not signed: whoever signs it is the
+    builder."""
     locks = ["Cargo.lock", "guest-tools/Cargo.lock", JAVASCRIPT_RUNNER + "/Cargo.lock",
              "guest-tools/toolchain.lock", "guest-tools/xtask/release/requirements.txt",
              "guest-tools/kits/c/requirements.txt", PYTHON_REQUIREMENTS]

@@ -34,7 +34,7 @@ LIBRARIES = "lib/x86_64-linux-gnu"
 
 
 class Inputs:
-    """What a release is made of."""
+    """The inputs of a release: its version, and the files to pack."""
 
     def __init__(self, arguments):
         self.version, self.commit, self.epoch = (
@@ -56,7 +56,7 @@ class Inputs:
         self.readme = (HERE / "README.md").read_text()
 
     def share(self):
-        """Returns what lies in `share` beside `bin`."""
+        """Returns the tree of `share`, the folder beside `bin`."""
         tree = {"skillhost/runners/%s" % name: file for name, file in self.runners.items()}
         return tree | self.pages
 
@@ -67,7 +67,7 @@ class Inputs:
 
 
 def check_symbols(name, data):
-    """Refuses a program that needs a newer glibc than the packages say."""
+    """Refuses a program that needs a newer glibc than the packages declare."""
     found = {tuple(map(int, version.split(b"."))) for version in
              re.findall(rb"GLIBC_([0-9]+\.[0-9]+)", data)}
     if not found:
@@ -307,7 +307,7 @@ def main():
         artefacts |= make(inputs)
     components = inputs.programs | inputs.runners
     artefacts["%s-%s.cdx.json" % (NAME, inputs.version)] = as_json(
-        bill.of_materials(REPOSITORY, inputs, components)).data
+        bill.bill_of_materials(REPOSITORY, inputs, components)).data
     artefacts["%s-%s.provenance.json" % (NAME, inputs.version)] = as_json(
         bill.provenance(REPOSITORY, inputs, artefacts)).data
     artefacts["SHA256SUMS"] = "".join(

@@ -36,8 +36,8 @@ impl FromStr for Digest {
             "`{text}` is not 64 hexadecimal digits"
         );
         let mut bytes = [0; 32];
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16)?;
+        for (byte, start) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[start..start + 2], 16)?;
         }
         Ok(Self(bytes))
     }

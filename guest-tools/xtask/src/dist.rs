@@ -1,5 +1,5 @@
 //! Reads and writes a `dist` folder: the committed components, and the list of their digests.
-//! `compare.rs` compares them.
+//! `compare.rs` compares the digests.
 
 use std::collections::BTreeMap;
 use std::fs;

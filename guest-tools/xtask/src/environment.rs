@@ -71,9 +71,9 @@ fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
     is_choice || NAMES.contains(&name) || PREFIXES.iter().any(starts_with)
 }
 
-/// Returns flags that keep this machine's folders out of components. A panic message holds the path
-/// of its source, and the folder of a registry has its host in the name. `target` is the folder of
-/// code that build scripts make, if there is such code.
+/// Returns flags that keep this machine's folders out of components. A panic message contains the
+/// path of its source, and the name of a registry's folder contains its host. `target` is the folder
+/// of code that build scripts make, if there is such code.
 pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
     folders.extend(target.map(|target| (target.to_owned(), "/target")));

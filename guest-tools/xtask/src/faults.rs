@@ -27,7 +27,7 @@ pub(crate) use copy::CheckoutCopy;
 /// Works in a copy of the checkout, in `target/faults`, which shares the built dependencies.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Names of faults to try; without any, all
+    /// Names of faults to try [default: all]
     names: Vec<String>,
     /// Only check that each fault applies and each promise has a fault; build nothing
     #[arg(long)]

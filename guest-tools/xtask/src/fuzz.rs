@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     /// Hours for all targets together
     #[arg(long)]
     hours: f64,
-    /// Names of targets; without any, all
+    /// Names of targets [default: all]
     targets: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
                 "{target:<12} {:>5} s, {} executions, coverage {}, {} findings",
                 result.seconds, result.executions, result.coverage, result.findings
             );
-            // Written after each turn, so that an interrupted run counts too.
+            // Write the page after each turn, so that an interrupted run counts too.
             add_to_page(&root, target, &result)?;
             findings += result.findings;
         }
@@ -123,7 +123,7 @@ fn run_turn(root: &Path, target: &str, seconds: u64) -> Result<TurnResult> {
     let folder = corpus_folder(root, target);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let artifacts_before = count_artifacts(root, target);
-    // Built before the clock starts, because a build runs on all processors.
+    // Build before the clock starts, because a build runs on all processors.
     let built = cargo_fuzz(root, "build", target).status();
     let built =
         built.context("cannot run `cargo fuzz`: install it with `cargo install cargo-fuzz`")?;
@@ -198,7 +198,7 @@ fn count_artifacts(root: &Path, target: &str) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Removes files from a collected corpus that reach no other code, or exceed a limit.
+/// Removes files from a collected corpus that reach no additional code, or exceed a limit.
 fn minimise(root: &Path, target: &str) -> Result<()> {
     let folder = corpus_folder(root, target);
     let status = cargo_fuzz(root, "cmin", target)

@@ -9,7 +9,7 @@ use crate::compare::compare;
 use crate::digest::{Digest, Sums};
 use crate::dist::{Components, Dist};
 use crate::toolchain::{Choice, Toolchain};
-use crate::workspace::{Guest, PLACES, find_guests, root, select};
+use crate::workspace::{GUEST_FOLDERS, Guest, find_guests, root, select};
 
 /// Build the guest components, or compare them with the committed ones
 ///
@@ -49,7 +49,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let built = build(&root, &toolchain, &guests)?;
 
     let mut is_same = true;
-    for (_, folder) in PLACES {
+    for (_, folder) in GUEST_FOLDERS {
         let dist = Dist::new(root.join(folder));
         let components = components_of(&built, &guests, folder);
         if arguments.check {

@@ -131,7 +131,7 @@ fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
 }
 
 impl Family<'_> {
-    /// Returns the children that a child uses, directly or not, and the child itself.
+    /// Returns the children that a child uses directly or indirectly, and the child itself.
     fn reachable<'a>(&'a self, child: &'a str) -> BTreeSet<&'a str> {
         let mut reached = BTreeSet::from([child]);
         let mut waiting = vec![child];

@@ -40,8 +40,8 @@ struct Modules {
 #[serde(deny_unknown_fields)]
 struct Module {
     name: String,
-    /// The folder of its workspace, if it is not the root. The tests are those of the root
-    /// workspace all the same.
+    /// The folder of its workspace, if it is not the root. Its tests are in the root workspace even
+    /// then.
     #[serde(default)]
     workspace: String,
     /// Its files, relative to the workspace.
@@ -174,7 +174,7 @@ fn mutants_command(
         .env("SKILLHOST_TEST_PATIENCE", TEST_TIMEOUT)
         .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
         .args([scope, "--iterate", "--timeout", MAX_TEST_SECONDS])
-        // Passed to the build too, which would otherwise build the examples.
+        // Pass the targets to the build too, which would otherwise build the examples.
         .args(
             targets
                 .iter()

@@ -19,7 +19,7 @@ const GLIBC: &str = "2.28";
 /// The folder of this task's files that are not Rust.
 const FOLDER: &str = "guest-tools/xtask/release";
 
-/// Requirements of the linker: the pinned zig of the kits, and what drives it.
+/// Requirements of the linker: the pinned zig of the kits, and the package that runs it.
 const REQUIREMENTS: [&str; 2] = [
     "guest-tools/kits/c/requirements.txt",
     "guest-tools/xtask/release/requirements.txt",
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     runners: Option<PathBuf>,
 
-    /// Go on although files differ from the commit
+    /// Continue although files differ from the commit
     #[arg(long)]
     allow_dirty: bool,
 }
@@ -171,13 +171,13 @@ fn build_runners(root: &Path, work: &Path, programs: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds the runner for Python twice, and compares. Its memory is that of an interpreter in the
-/// middle of its work, so a library could add a time or a random number to it.
+/// Builds the runner for Python twice, and compares the bytes. The component contains the memory of
+/// a started interpreter, to which a library could add a time or a random number.
 fn build_python_runner(root: &Path, skillhost: &Path) -> Result<()> {
     let project = root.join(PYTHON_RUNNER);
     let component = project.join("dist/run_skill_script.wasm");
     let context = || format!("cannot read `{}`", component.display());
-    // The memory has the names in the project's folder.
+    // Start with the same files each time, because the memory has the names in the project's folder.
     for folder in ["build", "dist"] {
         new_folder(project.join(folder))?;
     }
@@ -205,7 +205,7 @@ fn version(root: &Path) -> Result<String> {
     Ok(version.to_owned())
 }
 
-/// Returns what git prints, without the last line end.
+/// Returns the output of git, without the last line end.
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new("git")
         .arg("-C")
@@ -236,7 +236,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns a folder that is new, even if it was there.
+/// Creates an empty folder. Removes an existing one first.
 fn new_folder(folder: PathBuf) -> Result<PathBuf> {
     let context = || format!("cannot create `{}`", folder.display());
     if folder.exists() {

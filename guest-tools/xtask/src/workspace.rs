@@ -23,7 +23,7 @@ pub(crate) struct Guest {
 pub(crate) const OWN_DIST: &str = "guest-tools/dist";
 
 /// The folders of guests, each with the folder for its components. The first match counts.
-pub(crate) const PLACES: [(&str, &str); 3] = [
+pub(crate) const GUEST_FOLDERS: [(&str, &str); 3] = [
     ("guest-tools/examples", "guest-tools/examples/dist"),
     ("guest-tools", OWN_DIST),
     ("tests/guests", "tests/guests/dist"),
@@ -38,8 +38,8 @@ impl Guest {
 
 /// Returns the folder of the checkout.
 ///
-/// Reads it at run time, because a target folder that several checkouts share may hold this
-/// program as built by another one.
+/// Reads it at run time, because a target folder that several checkouts share may have this program
+/// as another checkout built it.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&package)
@@ -105,11 +105,11 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
         };
         let name = text(&package["name"])?;
         let manifest = text(&package["manifest_path"])?;
-        let place = Path::new(&manifest)
+        let path = Path::new(&manifest)
             .strip_prefix(root)
             .unwrap_or(Path::new(&manifest));
-        let mut places = PLACES.iter();
-        let Some((_, dist)) = places.find(|(folder, _)| place.starts_with(folder)) else {
+        let mut folders = GUEST_FOLDERS.iter();
+        let Some((_, dist)) = folders.find(|(folder, _)| path.starts_with(folder)) else {
             bail!(
                 "the guest `{name}` is neither in `guest-tools` nor in `tests/guests`: `{manifest}`"
             );
@@ -210,9 +210,12 @@ mod tests {
             ])
         };
         assert_eq!(select(both()?, &[])?.len(), 2);
-        let kept = select(both()?, &["two".to_owned()])?;
+        let selected = select(both()?, &["two".to_owned()])?;
         assert_eq!(
-            kept.iter().map(|g| g.package.as_str()).collect::<Vec<_>>(),
+            selected
+                .iter()
+                .map(|g| g.package.as_str())
+                .collect::<Vec<_>>(),
             ["two"]
         );
         let refused = select(both()?, &["three".to_owned()])

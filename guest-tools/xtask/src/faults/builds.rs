@@ -120,7 +120,8 @@ impl Builds {
             .iter()
             .find(|(known, ..)| *known == group)
             .context("unknown group of tests")?;
-        // All members of the workspace, so that dependencies have the same features as elsewhere.
+        // Select all members of the workspace, so that dependencies have the same features as
+        // elsewhere.
         let output = self
             .cargo()
             .args(["test", "--workspace", "--locked", "--no-run"])

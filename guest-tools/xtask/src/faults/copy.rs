@@ -85,7 +85,7 @@ impl CheckoutCopy {
         Ok(())
     }
 
-    /// Restores every changed file, and removes the tests' cache, which may hold a component that
+    /// Restores every changed file, and removes the tests' cache, which may contain a component that
     /// only a fault accepts.
     pub(super) fn restore(&self) -> Result<()> {
         let cache = self.target.join("tmp/cache");
@@ -100,8 +100,8 @@ impl CheckoutCopy {
     }
 }
 
-/// Adds hard links to built dependencies to the copy, so that cargo does not build them twice.
-/// Leaves out this project's own crates.
+/// Links built dependencies into the copy, so that cargo does not build them twice. Leaves out this
+/// project's own crates.
 fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
     const OWN: [&str; 4] = ["skillhost", "suite-", "xtask-", "web_service-"];
     let entries = match fs::read_dir(from) {

@@ -1,64 +1,65 @@
-"""Two builds of skillhost against each other: this one, and that of another checkout. Both
-do the same in turns, and another begins each round. A call inside a process, and memory,
-are held against a limit. All else depends on more than the program, so there the spread of
-the single rounds says whether there is a difference."""
+"""Compares two builds of skillhost: this one, and one of another checkout. Both do the same
+work in turns, and the first one changes with each round. Calls inside a process and memory
+have a limit. All other figures also depend on the machine, so for them the spread of the
+single rounds shows whether there is a difference."""
 import contextlib
 
-from clients import Bare, Twin, on_one_processor, same, sessions
+from clients import Bare, TimedProcess, check_same, on_one_processor, sessions
 from figures import alternating, ratio, row
 from in_process import TIMES, TOOL
 from over_mcp import CASES
-from processes import call, ended, first_answer, resident
+from processes import call, first_answer, resident, run_to_end
 from subject import ERRORS, SIZES, file_of
 
 NAMES = ("this build", "the other build")
 READS = ("4 KB", "1 MiB")
-# Of fewer, one build is the slower one in each by chance too often.
+# The least number of rounds. With fewer, one build is too often slower in each by chance.
 FEWEST = 10
-# Processes of each build that take part in a row, one after the other: one is by chance a
-# little faster than another of the same program, for as long as it runs.
+# The processes of each build in a row of the table, one after the other. A single process can
+# be a little faster than another of the same program for as long as it runs.
 PROCESSES = 5
 
 
-def measure(place, other, rounds, say, limit):
-    places = (place, other)
-    # These take more than a minute. In a file's first minute the guard also checks that its
-    # name still exists, which a call in process would show.
-    rest = [*over_stdio(places, rounds, say), *whole_processes(places, rounds, say, limit)]
-    return [*in_process(places, rounds, say, limit), *rest]
+def measure(setup, other, rounds, say, limit):
+    setups = (setup, other)
+    # Measure these first, which takes more than a minute: in a file's first minute, the guard
+    # also checks that its name still exists, and calls in process would show that time.
+    rest = [*over_stdio(setups, rounds, say), *whole_processes(setups, rounds, say, limit)]
+    return [*in_process(setups, rounds, say, limit), *rest]
 
 
-def in_process(places, rounds, say, limit):
+def in_process(setups, rounds, say, limit):
     reads = [(size, file_of(size), TIMES[size]) for size in SIZES]
     errors = [(what, arguments, 100) for what, arguments in ERRORS.items()]
     order = {"tool": TOOL, "form": "record"}
     for what, arguments, times in reads + errors:
-        taken = in_pairs(twins, places, what, lambda twin: twin.answer(arguments, **order),
-                         lambda twin: twin.calls(arguments, **order), rounds, times,
+        taken = in_pairs(timed_processes, setups, what,
+                         lambda process: process.answer(arguments, **order),
+                         lambda process: process.calls(arguments, **order), rounds, times,
                          lambda text: say("in process, %s: %s" % (what, text)))
         yield ratio("build-in-process-" + what.replace(" ", "-"),
                     "in process, with the JSON message", what, NAMES, taken, limit)
 
 
-def over_stdio(places, rounds, say):
+def over_stdio(setups, rounds, say):
     for client, opened, group in (("bare", bare, "MCP over stdio, bare pipes"),
                                   ("sdk", sdk, "MCP over stdio, the SDK's client")):
         for what in READS:
             arguments, times, _ = CASES[what]
-            taken = in_pairs(opened, places, what, lambda server: server.read(arguments),
+            taken = in_pairs(opened, setups, what, lambda server: server.read(arguments),
                              lambda server: server.calls(arguments), rounds, times[client],
                              lambda text: say("%s, %s: %s" % (group, what, text)))
             yield spread(ratio("build-%s-%s" % (client, what.replace(" ", "-")), group, what,
                                NAMES, taken))
 
 
-def in_pairs(opened, places, what, answer, side, rounds, times, say):
-    """The turns of several pairs of processes, all on one processor, and so their client: on
-    two, where the system puts them makes more of a difference than builds do."""
-    taken = [[] for _ in places]
+def in_pairs(opened, setups, what, answer, side, rounds, times, say):
+    """Measures several pairs of processes, all on one processor with their client. On two
+    processors, their placement makes more of a difference than the builds do."""
+    taken = [[] for _ in setups]
     for _ in range(PROCESSES):
-        with on_one_processor(), opened(places) as pair:
-            same(what, *map(answer, pair))
+        with on_one_processor(), opened(setups) as pair:
+            check_same(what, *map(answer, pair))
             more = alternating([side(one) for one in pair], rounds // PROCESSES, times, say)
         for all_rounds, rounds_of_pair in zip(taken, more):
             all_rounds += rounds_of_pair
@@ -66,47 +67,48 @@ def in_pairs(opened, places, what, answer, side, rounds, times, say):
 
 
 @contextlib.contextmanager
-def twins(places):
+def timed_processes(setups):
     with contextlib.ExitStack() as open_:
-        yield [open_.enter_context(contextlib.closing(Twin(place.driver(place.skills))))
-               for place in places]
+        yield [open_.enter_context(contextlib.closing(TimedProcess(setup.driver(setup.skills))))
+               for setup in setups]
 
 
 @contextlib.contextmanager
-def bare(places):
+def bare(setups):
     with contextlib.ExitStack() as open_:
-        yield [open_.enter_context(contextlib.closing(Bare(serve(place), place.environment)))
-               for place in places]
+        yield [open_.enter_context(contextlib.closing(Bare(serve(setup), setup.environment)))
+               for setup in setups]
 
 
 @contextlib.contextmanager
-def sdk(places):
+def sdk(setups):
     with contextlib.ExitStack() as open_:
-        # Each has an environment of its own, which names the build's cache.
-        yield [open_.enter_context(sessions(serve(place), env=place.environment))[0]
-               for place in places]
+        # Each has its own environment, which names the build's cache.
+        yield [open_.enter_context(sessions(serve(setup), env=setup.environment))[0]
+               for setup in setups]
 
 
-def serve(place):
-    return [place.skillhost, "serve", "--skills", str(place.skills)]
+def serve(setup):
+    return [setup.skillhost, "serve", "--skills", str(setup.skills)]
 
 
-def whole_processes(places, rounds, say, limit):
+def whole_processes(setups, rounds, say, limit):
     group = "whole processes"
-    calls = [ended(call(place), place.environment) for place in places]
+    calls = [run_to_end(call(setup), setup.environment) for setup in setups]
     taken = alternating(calls, rounds, 2, lambda text: say("`call`: %s" % text))
     yield spread(ratio("build-call", group, "`call` on a 4 KB file", NAMES, taken))
-    starts = [first_answer(serve(place), place.environment) for place in places]
+    starts = [first_answer(serve(setup), setup.environment) for setup in setups]
     taken = alternating(starts, rounds, 2, lambda text: say("`serve`: %s" % text))
     yield spread(ratio("build-first-result", group, "`serve`, up to the first result", NAMES, taken))
     # A server takes seconds to come to rest.
-    yield memory(group, places, max(3, rounds // 12), say, limit)
+    yield memory(group, setups, max(3, rounds // 12), say, limit)
 
 
-def memory(group, places, rounds, say, limit):
-    """The least of several servers: one and the same program has 35 MiB or 40, by chance."""
-    idle = [lambda times, place=place: [resident(place)[0] for _ in range(times)]
-            for place in places]
+def memory(group, setups, rounds, say, limit):
+    """Returns the least memory of several servers, because the same program has 35 or 40 MiB
+    by chance."""
+    idle = [lambda times, setup=setup: [resident(setup)[0] for _ in range(times)]
+            for setup in setups]
     taken = alternating(idle, rounds, 1, lambda text: say("idle memory: %s" % text))
     ours, theirs = (
         {"name": name, "mebibytes": min(map(min, found)), "samples": sum(map(len, found))}
@@ -118,6 +120,7 @@ def memory(group, places, rounds, say, limit):
 
 
 def spread(found):
-    """This build takes more if it did in nine rounds of ten, by a hundredth that is shown."""
+    """Sets a target: this build is slower if it was in nine of ten rounds, by at least the
+    hundredth that the table shows."""
     low = found["rounds"]["low"]
     return dict(found, target=1.0, sense="low end at most", met=round(low, 2) <= 1)

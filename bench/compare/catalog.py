@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a server costs with 10, 1,000 and 10,000 skills of four folders each: until its
-first listing and call, lists, searches, changes, memory. Prints a table.
+"""Measures a server with 10, 1,000 and 10,000 skills of four folders each: its start, calls,
+lists, searches, changes and memory. Prints a table.
 
     cargo build --release; bench/compare/catalog.py [--check] [--skills 10 1000 10000] [PROGRAM]
 
-Needs Python 3 alone. `--check` fails if a list grows more than tenfold with ten times as
-many skills, or a call by more than a tenth, or if a figure is over its bound.
+Needs only Python 3. `--check` fails if a list takes more than ten times as long with ten times
+as many skills, if a call takes more than a tenth longer, or if a figure exceeds its bound.
 """
 import argparse
 import json
@@ -28,8 +28,8 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "catalog", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-# Name, unit, the most that it may grow by from 1,000 to 10,000 skills, and the most that it
-# may be with 10,000. Nobody waits for a figure without a bound.
+# Name, unit, the maximum growth from 1,000 to 10,000 skills, and the maximum with 10,000. A
+# figure has no bound if nobody waits for it.
 FIGURES = [
     ("start to first tools/list", "ms", None, 50),
     ("first call", "ms", None, 50),
@@ -55,7 +55,7 @@ def skills(root, count):
         (root / name / "SKILL.md").write_text(
             "---\nname: %s\ndescription: Writes report %d from tables. Use for monthly figures.\n"
             "---\n# Report %d\n\nRead the table, then write.\n" % (name, number, number))
-    # A file's time may be that of the server's start otherwise.
+    # Otherwise a file could have the same time as the start of the server.
     time.sleep(0.1)
     return root
 
@@ -158,7 +158,7 @@ def measure(program, root, count, log):
         "start to first tools/list": statistics.median(first_list),
         "first call": statistics.median(first_call),
     }
-    # The first scan and an index are done.
+    # Wait for the first scan and the index.
     time.sleep(5 if count > 1000 else 1)
     found["memory"] = server.memory()
     found["read_skill"] = timed(lambda: server.call("read_skill", skill_name=name), CALLS)
@@ -167,7 +167,7 @@ def measure(program, root, count, log):
     assert listed == count, listed
     found["list_skills, all pages"] = timed(server.list_skills, 3)
     found["list_skills, a page"] = timed(lambda: server.call("list_skills"), 20)
-    # Models can call it even if the skills fit a prompt and it is not listed.
+    # Models can call `find_skills` even if it is not listed because the skills fit a prompt.
     found["find_skills"] = timed(
         lambda: server.call("find_skills", query="monthly report from a table"), 20)
     for method, key, entries in (("skills/list", "skills", count),
@@ -190,17 +190,17 @@ def main():
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--skills", nargs="+", type=int, default=[10, 1_000, 10_000])
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory(prefix="skillhost-catalog-") as folder:
         log = open(os.path.join(folder, "log"), "w", encoding="utf-8")
-        for count in asked.skills:
+        for count in options.skills:
             print("%d skills …" % count, file=sys.stderr)
             root = skills(pathlib.Path(folder) / str(count), count)
-            found.append(measure(asked.program, root, count, log))
-    print("%-40s" % "" + "".join("%12s" % format(count, ",") for count in asked.skills)
+            found.append(measure(options.program, root, count, log))
+    print("%-40s" % "" + "".join("%12s" % format(count, ",") for count in options.skills)
           + "%10s" % "growth")
-    tenfold = len(asked.skills) > 1 and asked.skills[-1] == 10 * asked.skills[-2]
+    tenfold = len(options.skills) > 1 and options.skills[-1] == 10 * options.skills[-2]
     wrong = []
     for name, unit, most_growth, most in FIGURES:
         values = [figures.get(name) for figures in found]
@@ -214,7 +214,7 @@ def main():
         if most and values[-1] > most:
             wrong.append("%s takes %.1f %s: at most %s" % (name, values[-1], unit, most))
     print("\n".join(wrong), file=sys.stderr, end="\n" * bool(wrong))
-    return 1 if asked.check and wrong else 0
+    return 1 if options.check and wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""The picture of a comparison: each ratio as a bar from 1, where both sides take the same
-time, to the left where skillhost is faster and to the right where it is slower. The axis
-is logarithmic, so that half and double are equally far."""
+"""Draws the picture of a comparison. Each ratio is a bar from 1, where both sides take the
+same time: to the left if skillhost is faster, to the right if it is slower. The axis is
+logarithmic, so half and double are equally far from 1."""
 import math
 from html import escape
 
 WIDTH, LABELS, MARGIN = 900, 300, 90
 ROW, GAP, HEAD, FOOT = 26, 46, 50, 56
 TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
-# In the middle between a white page and a dark one, for who shows no style; the style
-# then takes what is best on each.
+# The first colours work on white and on dark pages, for viewers without media queries. The
+# queries then choose the best colours for each.
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #6e7781; }
 .title { font-size: 15px; font-weight: 600; }
@@ -25,7 +25,8 @@ text { font: 13px system-ui, sans-serif; fill: #6e7781; }
 
 
 def charted(comparison):
-    """What has another side that does the same: not what skillhost is to itself."""
+    """Returns the rows that compare skillhost with another side, by group. Rows of `scale`
+    compare skillhost with itself."""
     groups = {}
     for row in comparison["rows"]:
         if row["unit"] == "ratio" and row["group"] != "scale":
@@ -42,24 +43,24 @@ def svg(comparison):
     right = WIDTH - MARGIN
     bottom = HEAD + len(groups) * GAP + len(rows) * ROW
 
-    def at(value):
-        """Where a ratio is: a value beyond the axis is at its end."""
+    def x_of(value):
+        """Returns the x coordinate of a ratio. A value beyond the axis is at its end."""
         share = math.log(min(max(value, low), high) / low) / math.log(high / low)
         return LABELS + 10 + (right - LABELS - 10) * share
 
     parts = [text(16, 26, "Time that skillhost takes, as a multiple of the other side's", "title"),
-             text(16, 46, "left of 1: faster than what has no sandbox; the diamond: the target")]
+             text(16, 46, "left of 1: faster than without a sandbox; diamond: the target")]
     for tick in TICKS:
         if low <= tick <= high:
             parts.append('<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>' % (
-                "one" if tick == 1 else "grid", at(tick), HEAD + 8, at(tick), bottom + 6))
-            parts.append(text(at(tick), bottom + 24, "%g" % tick, anchor="middle"))
+                "one" if tick == 1 else "grid", x_of(tick), HEAD + 8, x_of(tick), bottom + 6))
+            parts.append(text(x_of(tick), bottom + 24, "%g" % tick, anchor="middle"))
     y = HEAD
     for group, members in groups.items():
         y += GAP
         parts.append(text(16, y - 18, group[0].upper() + group[1:], "group"))
         for row in members:
-            parts += bar(row, at, y)
+            parts += bar(row, x_of, y)
             y += ROW
     height = bottom + FOOT
     return "\n".join([
@@ -70,16 +71,16 @@ def svg(comparison):
         "</svg>\n"])
 
 
-def bar(row, at, y):
+def bar(row, x_of, y):
     value = row["value"]
-    start, end = sorted((at(1), at(value)))
+    start, end = sorted((x_of(1), x_of(value)))
     parts = [
         text(LABELS, y + 4, row["what"].replace("`", ""), anchor="end"),
         '<rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>' % (
             "faster" if value <= 1 else "slower", start, y - 6, max(end - start, 1)),
         text(WIDTH - 16, y + 4, "%.2f" % value if value < 10 else "%.0f" % value, "value", "end")]
     if row["target"]:
-        x = at(row["target"])
+        x = x_of(row["target"])
         parts.append('<path class="target" d="M%.1f %d l5 5 l-5 5 l-5 -5 z"/>' % (x, y - 5))
     return parts
 

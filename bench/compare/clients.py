@@ -1,4 +1,4 @@
-"""The processes that are measured, and how they are spoken to: the two twins in
+"""The measured processes and their clients: the two programs that time calls in their own
 process, and MCP over stdin and stdout by the official SDK or by bare pipes."""
 import contextlib
 import json
@@ -9,7 +9,7 @@ import time
 
 REVISION = "2025-11-25"
 
-# What each request says of itself in the revision that has no handshake.
+# The metadata of each request in the revision without a handshake.
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "compare", "version": "1"},
@@ -18,11 +18,11 @@ META = {
 
 
 class Failed(Exception):
-    """What went wrong, for who started the comparison."""
+    """An error that ends the comparison. Its text is for the person who started it."""
 
 
 class Piped:
-    """A process that answers lines with lines."""
+    """A process that answers each line with a line."""
 
     def __init__(self, command, env=None):
         self.name = command[0]
@@ -50,7 +50,7 @@ class Piped:
         return Failed("\n".join(["`%s` ended with exit code %d" % (self.name, code), *last]))
 
     def close(self):
-        """As a client ends: its input is over, and the process has a moment."""
+        """Ends the process like a client: closes its stdin, and waits for a moment."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
@@ -64,8 +64,8 @@ class Piped:
 
 @contextlib.contextmanager
 def on_one_processor():
-    """What is started here stays on one processor. Two that take turns there meet the
-    same one: on a machine that is shared, one can be half as fast again as another."""
+    """Keeps processes that are started in this context on one processor. On a shared machine,
+    one processor can be half as fast again as another."""
     usual = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(usual)})
     try:
@@ -74,29 +74,29 @@ def on_one_processor():
         os.sched_setaffinity(0, usual)
 
 
-class Twin(Piped):
-    """A side that runs in a process of its own and measures itself."""
+class TimedProcess(Piped):
+    """A process that runs and times calls in itself: `driver/` or `contract.py`."""
 
     def __init__(self, command):
         super().__init__(command)
         self.tools = int(self.receive())
 
-    def obey(self, **order):
+    def execute(self, **order):
         self.send(json.dumps(order).encode() + b"\n")
         return json.loads(self.receive())
 
     def calls(self, arguments, **order):
-        """A side of `in_turns`."""
-        return lambda times: self.obey(
+        """Returns a side for `in_turns`."""
+        return lambda times: self.execute(
             order="call", arguments=arguments, times=times, **order)["nanoseconds"]
 
     def answer(self, arguments, **order):
-        return self.obey(order="call", arguments=arguments, times=1, **order)["last"]
+        return self.execute(order="call", arguments=arguments, times=1, **order)["last"]
 
 
 class Bare(Piped):
-    """MCP by bare pipes: what is timed is the server, and the pipes, and nothing else.
-    Answers are looked at after the clock has stopped."""
+    """MCP by bare pipes: only the server and the pipes are timed. Answers are parsed after the
+    clock has stopped."""
 
     def __init__(self, command, env=None, meta=None):
         super().__init__(command, env)
@@ -115,7 +115,7 @@ class Bare(Piped):
         return json.dumps(request).encode() + b"\n"
 
     def answered(self):
-        """The answer to the newest request; notifications are not asked for."""
+        """Returns the answer to the newest request, and skips notifications."""
         while True:
             line = self.receive()
             if b'"method"' not in line[:200]:
@@ -132,7 +132,7 @@ class Bare(Piped):
         return message["result"]
 
     def call(self, tool, arguments):
-        return said(self.ask("tools/call", {"name": tool, "arguments": arguments}))
+        return outcome(self.ask("tools/call", {"name": tool, "arguments": arguments}))
 
     def read(self, arguments):
         return self.call("read_file_in_skill", arguments)
@@ -161,7 +161,7 @@ class Session:
 
     def read(self, arguments):
         result = self.portal.call(self.client.call_tool, "read_file_in_skill", arguments)
-        block = result.content[0]  # Help may stand beside it.
+        block = result.content[0]  # Help may follow.
         return bool(result.is_error), block.text
 
     def calls(self, arguments):
@@ -177,7 +177,7 @@ class Session:
 
 @contextlib.contextmanager
 def sessions(*commands, env=None):
-    """Sessions of the SDK with these servers, all at once."""
+    """Opens sessions of the SDK with these servers, all at once."""
     from anyio.from_thread import start_blocking_portal
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters
@@ -190,13 +190,13 @@ def sessions(*commands, env=None):
         yield opened
 
 
-def said(result):
-    """Whether a result is an error, and its text."""
-    block = result["content"][0]  # Help may stand beside it.
+def outcome(result):
+    """Returns `True` for an error, and the text of the result."""
+    block = result["content"][0]  # Help may follow.
     return bool(result.get("isError")), block["text"]
 
 
-def same(what, ours, theirs):
-    """Both sides must give the same answer, or nothing is compared."""
+def check_same(what, ours, theirs):
+    """Fails unless both sides give the same answer."""
     if ours != theirs:
         raise Failed("%s: the answers differ: %.300r and %.300r" % (what, ours, theirs))

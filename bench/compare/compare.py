@@ -1,4 +1,4 @@
-"""Compares, and shows what a comparison has found: the command `bench/compare/run`."""
+"""Runs a comparison, or shows the results of an earlier one: the command `bench/compare/run`."""
 import argparse
 import copy
 import datetime
@@ -20,8 +20,8 @@ FULL = {"rounds": 100, "skills": (10_000, 10), "components": (100, 1)}
 QUICK = {"rounds": 3, "skills": (1_000, 10), "components": (10, 1)}
 
 
-class Place:
-    """The programs, and the folders that they read."""
+class Setup:
+    """The measured programs, and the folders that they read."""
 
     def __init__(self, folder, programs, cache, counts):
         self.counts = counts
@@ -40,56 +40,57 @@ class Place:
         self.cache = str(cache)
         self.environment = dict(os.environ, SKILLHOST_CACHE=self.cache)
 
-    def of_another_build(self, programs, cache):
-        """The same folders, and other programs."""
+    def with_build(self, programs, cache):
+        """Returns a setup with the same folders and other programs."""
         other = copy.copy(self)
         other.use(programs, cache)
         return other
 
-    def own(self, name):
+    def script(self, name):
         return str(HERE / name)
 
     def driver(self, skills, tools=None):
-        """The command of the twin that is skillhost."""
+        """Returns the command that starts `driver/` with these folders."""
         tools = tools and (str(tools[0]), tools[1])
-        place = {"skills": str(skills), "cache": self.cache, "tools": tools}
-        return [self.compare, json.dumps(place)]
+        folders = {"skills": str(skills), "cache": self.cache, "tools": tools}
+        return [self.compare, json.dumps(folders)]
 
 
 def program(folder, name):
     found = folder / name
     if not os.access(found, os.X_OK):
-        raise Failed("`%s` is not there: build it with `cargo build --release`" % found)
+        raise Failed("`%s` does not exist; build it with `cargo build --release`" % found)
     return found
 
 
-def measure(asked):
-    # The SDK is needed for this alone.
+def measure(options):
+    # Import these here, because only a measurement needs the SDK.
     import builds
     import importlib.metadata
     import in_process
     import over_mcp
     import processes
     import scale
-    counts = QUICK if asked.quick else FULL
-    rounds = max(counts["rounds"], builds.FEWEST if asked.against else 0)
+    counts = QUICK if options.quick else FULL
+    rounds = max(counts["rounds"], builds.FEWEST if options.against else 0)
     progress = Progress(sys.stderr)
     rows = []
     with tempfile.TemporaryDirectory(prefix="skillhost-compare-") as folder:
-        progress.say("skills and components are written")
-        place = Place(folder, asked.programs.resolve(), made(asked.cache), counts)
-        if asked.against:
-            # What one build keeps, the other might take for its own.
-            other = place.of_another_build(programs_of(asked.against), made(asked.cache / "other"))
-            rows += builds.measure(place, other, rounds, progress.say, asked.limit)
+        progress.say("writing skills and components")
+        setup = Setup(folder, options.programs.resolve(), create_folder(options.cache), counts)
+        if options.against:
+            # Each build has its own cache: one could load what the other one stored.
+            other_cache = create_folder(options.cache / "other")
+            other = setup.with_build(programs_of(options.against), other_cache)
+            rows += builds.measure(setup, other, rounds, progress.say, options.limit)
         else:
             for part in (in_process, over_mcp, scale, processes):
-                rows += part.measure(place, rounds, progress.say)
+                rows += part.measure(setup, rounds, progress.say)
     progress.say("")
     return {
         "made": datetime.date.today().isoformat(),
-        "quick": asked.quick,
-        "builds": asked.against is not None,
+        "quick": options.quick,
+        "builds": options.against is not None,
         "rounds": rounds,
         "machine": "%s, %d processors" % (processor(), os.cpu_count()),
         "python": platform.python_version(),
@@ -98,13 +99,13 @@ def measure(asked):
     }
 
 
-def made(cache):
+def create_folder(cache):
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     return cache.resolve()
 
 
 def programs_of(checkout):
-    """Where a checkout has what it was built into; or the folder, if they lie there."""
+    """Returns the folder of the programs: the release folder of a checkout, or the folder itself."""
     built = checkout / "target/release"
     return (built if built.is_dir() else checkout).resolve()
 
@@ -118,31 +119,32 @@ def processor():
 def arguments():
     parser = argparse.ArgumentParser(
         prog="bench/compare/run",
-        description="Compares skillhost with reads that have no sandbox, in one run; or two "
-                    "builds of it with each other.")
+        description="Compares skillhost with reads without a sandbox, or two builds of it with "
+                    "each other.")
     parser.add_argument("--against", type=pathlib.Path, metavar="CHECKOUT",
-                        help="compares with the build of another checkout, made by `cargo build "
-                             "--release` there, or with the programs in a folder")
+                        help="compare with another checkout, built there with `cargo build "
+                             "--release`, or with the programs in a folder")
     parser.add_argument("--limit", type=float, default=1.05, metavar="RATIO",
-                        help="with --against: most that a call in process may take, and an idle "
-                             "server hold, as a multiple of the other build's (default: %(default)s)")
+                        help="with --against: the maximum time of a call in process, and memory of "
+                             "an idle server, as a multiple of the other build's (default: "
+                             "%(default)s)")
     parser.add_argument("--quick", action="store_true",
                         help="a short run, with fewer rounds, skills and components")
     parser.add_argument("--output", choices=shown.FORMS, default="table",
-                        help="what is printed (default: %(default)s)")
+                        help="form of the result (default: %(default)s)")
     parser.add_argument("--to", type=pathlib.Path, metavar="STEM",
-                        help="writes STEM.json and STEM.svg (default: target/compare/comparison, "
+                        help="write STEM.json and STEM.svg (default: target/compare/comparison, "
                              "target/compare/builds with --against, and nothing with --from)")
     parser.add_argument("--from", type=pathlib.Path, metavar="FILE", dest="earlier",
-                        help="measures nothing: shows what an earlier run has written")
+                        help="measure nothing, and show the JSON of an earlier run")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE",
-                        help="puts the table into a page of Markdown, in the place of the last one")
+                        help="replace the table in a page of Markdown")
     parser.add_argument("--check", action="store_true",
-                        help="ends with exit code 1 where a target is not met")
+                        help="exit with 1 if a target is not met")
     parser.add_argument("--programs", type=pathlib.Path, default=REPOSITORY / "target/release",
-                        help="where skillhost and skillhost-compare are (default: target/release)")
+                        help="folder of skillhost and skillhost-compare (default: target/release)")
     parser.add_argument("--cache", type=pathlib.Path, default=REPOSITORY / "target/compare/cache",
-                        help="where compiled components are kept (default: target/compare/cache)")
+                        help="folder for compiled components (default: target/compare/cache)")
     return parser.parse_args()
 
 
@@ -154,24 +156,24 @@ def write(stem, comparison):
 
 
 def main():
-    asked = arguments()
+    options = arguments()
     try:
-        if asked.earlier:
-            comparison = json.loads(asked.earlier.read_text(encoding="utf-8"))
+        if options.earlier:
+            comparison = json.loads(options.earlier.read_text(encoding="utf-8"))
         else:
-            comparison = measure(asked)
-            name = "builds" if asked.against else "comparison"
-            asked.to = asked.to or REPOSITORY / "target/compare" / name
-        if asked.to:
-            write(asked.to, comparison)
-        if asked.page:
-            page = shown.paged(asked.page.read_text(encoding="utf-8"), comparison)
-            asked.page.write_text(page, encoding="utf-8")
-        print(shown.FORMS[asked.output](comparison), end="")
+            comparison = measure(options)
+            name = "builds" if options.against else "comparison"
+            options.to = options.to or REPOSITORY / "target/compare" / name
+        if options.to:
+            write(options.to, comparison)
+        if options.page:
+            page = shown.with_table(options.page.read_text(encoding="utf-8"), comparison)
+            options.page.write_text(page, encoding="utf-8")
+        print(shown.FORMS[options.output](comparison), end="")
     except (Failed, OSError, ValueError) as error:
         print("error: %s" % error, file=sys.stderr)
         sys.exit(2)
-    if asked.check and any(row["met"] is False for row in comparison["rows"]):
+    if options.check and any(row["met"] is False for row in comparison["rows"]):
         sys.exit(1)
 
 

@@ -1,7 +1,7 @@
-"""The contract of `read_file_in_skill` in plain Python, in process and with no sandbox:
-what skillhost is held against. It does what the contract asks for and nothing else:
-one `resolve()`, one `is_relative_to()`, one read, one decoding. Run as a program it is
-the twin of `driver/`: the same orders in, the same answers out."""
+"""The contract of `read_file_in_skill` in plain Python, without a sandbox. skillhost is
+compared with it. It does only what the contract requires: one `resolve()`, one
+`is_relative_to()`, one read, one decoding. As a program, it is the counterpart of `driver/`
+and answers the same orders."""
 import json
 import pathlib
 import sys
@@ -12,7 +12,7 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Refused(Exception):
-    """Why there is no text, in the contract's words."""
+    """The reason why there is no text, in the words of the contract."""
 
 
 class Skills:
@@ -20,14 +20,14 @@ class Skills:
         self.folder = pathlib.Path(folder).resolve()
 
     def read(self, skill_name, file_path):
-        """The text of a file, its size in bytes, and its encoding."""
+        """Returns the text of a file, its size in bytes, and its encoding."""
         if not skill_name or skill_name == "." or any(
                 mark in skill_name for mark in ("/", "\\", "..")):
             raise Refused("Invalid skill name: must not contain special characters")
         if not file_path:
             raise Refused("Cannot read file '': the path is empty")
         folder = self.folder / skill_name
-        # A backslash separates too.
+        # A backslash is a separator too.
         file = (folder / file_path.replace("\\", "/")).resolve()
         if not file.is_relative_to(folder):
             raise Refused(OUTSIDE)
@@ -47,18 +47,18 @@ class Skills:
         return text, len(data), encoding
 
     def record(self, skill_name, file_path):
-        """The contract's answer as an object."""
-        asked = {"skill_name": skill_name, "file_path": file_path}
+        """Returns the contract's answer as an object."""
+        request = {"skill_name": skill_name, "file_path": file_path}
         try:
             text, size, encoding = self.read(skill_name, file_path)
         except Refused as refused:
-            return {"success": False, **asked, "error": str(refused)}
-        return {"success": True, **asked, "content": text, "size_bytes": size,
+            return {"success": False, **request, "error": str(refused)}
+        return {"success": True, **request, "content": text, "size_bytes": size,
                 "encoding": encoding}
 
 
 def decoded(data):
-    """UTF-8, else UTF-16 that says so, else the most common of the old encodings."""
+    """Decodes UTF-8, else UTF-16 with a byte order mark, else Windows-1252."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
-"""What was measured, as rows: samples of two sides taken in turns, their medians and
-99th percentiles, the ratio, and the target that it is held against."""
+"""Measures sides in turns, and makes the rows of a comparison: medians, 99th percentiles, the
+ratio of two sides, and its target."""
 import statistics
 
 
 class Progress:
-    """What is being measured, on a terminal."""
+    """Shows the current measurement on a terminal."""
 
     def __init__(self, stream):
         self.stream = stream if stream.isatty() else None
@@ -16,21 +16,21 @@ class Progress:
 
 
 def in_turns(ours, theirs, rounds, times, say):
-    """Two sides, A B B A. A side is a function that runs so many times and gives the
-    nanoseconds of each."""
+    """Measures two sides in the order A B B A. A side is a function that runs a number of times
+    and returns the nanoseconds of each run."""
     return all_in_turns((ours, theirs), rounds, times, say)
 
 
 def all_in_turns(sides, rounds, times, say):
-    """Each side, and back again, round for round, so that a slow moment of the machine
-    meets all of them. Another begins each round: who is first and last has two turns on
-    end, and finds the caches warmer than who is between."""
+    """Measures the sides forwards and then backwards in each round, so that a slow moment of
+    the machine affects all. The first side changes with each round, because the first and the
+    last one have two turns in a row, and find the caches warmer than those between."""
     return turns(sides, rounds, times, say, lambda order: order + order[::-1])
 
 
 def alternating(sides, rounds, times, say):
-    """Two sides, A B A B, and B A B A in the next round: in a round nobody has two turns on
-    end, so that its ratio favours nobody."""
+    """Measures two sides in the order A B A B, and B A B A in the next round. No side has two
+    turns in a row within a round, so the ratio of a round favours none."""
     return turns(sides, rounds, times, say, lambda order: order + order)
 
 
@@ -41,7 +41,7 @@ def turns(sides, rounds, times, say, arranged):
     for number in range(rounds):
         say("round %d of %d" % (number + 1, rounds))
         of_round = [[] for _ in sides]
-        order = [(number + at) % len(sides) for at in range(len(sides))]
+        order = [(number + index) % len(sides) for index in range(len(sides))]
         for which in arranged(order):
             of_round[which].extend(sides[which](times))
         for which, samples in enumerate(of_round):
@@ -50,7 +50,7 @@ def turns(sides, rounds, times, say, arranged):
 
 
 def percentile(values, percent):
-    """The nearest rank: a value that was seen, and not one between two."""
+    """Returns the value of the nearest rank, without interpolation."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
@@ -66,7 +66,7 @@ def side(name, rounds):
 
 
 def row(name, group, what, value, unit, target=None, sense="at most", **more):
-    """A figure. A row without a target is there to be known."""
+    """Returns a row of the table. A row without a target is for information."""
     met = None
     if target is not None:
         met = value <= target if sense == "at most" else value >= target
@@ -75,8 +75,8 @@ def row(name, group, what, value, unit, target=None, sense="at most", **more):
 
 
 def ratio(name, group, what, names, taken, target=None):
-    """The ratio of the medians of all samples; beside it how far the same ratio went in
-    single rounds, which says how much the machine had else to do."""
+    """Returns a row with the ratio of the medians of all samples, and its range in single
+    rounds, which shows how busy the machine was otherwise."""
     ours, theirs = (side(name, rounds) for name, rounds in zip(names, taken))
     single = [statistics.median(a) / statistics.median(b) for a, b in zip(*taken)]
     return row(name, group, what, ours["median_ns"] / theirs["median_ns"], "ratio", target,

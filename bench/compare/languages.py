@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a call costs of the tools that `skillhost new` makes, beside a read by a built-in
-tool, which is Rust. Over stdin and stdout, in turns on one machine. Prints a table.
+"""Compares calls of the tools that `skillhost new` creates with a read by a built-in tool,
+which is in Rust. Over stdin and stdout, in turns on one machine. Prints a table.
 
     cargo build --release; bench/compare/languages.py [--check] [PROGRAM]
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from clients import Bare, said, same
+from clients import Bare, check_same, outcome
 from figures import all_in_turns, side
 
 LANGUAGES = ("python", "javascript")
@@ -30,7 +30,8 @@ TERM = ({"skill_name": SKILL, "term": "halyard"}, (False, "a rope that hoists a 
 
 
 def build(program, folder):
-    """A project for each language, and one configuration for all."""
+    """Builds a project for each language, with one configuration for all. Returns the command
+    of the server."""
     lines = ['skills = ["python-tool/skills"]', 'compile_time = "10m"', 'tools = %s' % [
         "%s-tool/dist" % language for language in LANGUAGES]]
     for language in LANGUAGES:
@@ -55,17 +56,18 @@ def calls(server, tool, arguments):
     return run
 
 
-# A call is the name of a tool, its arguments, and what it answers.
+# A call is the name of a tool, its arguments, and the expected answer.
 
 
 def first_call(command, call):
-    """Milliseconds from a server's start to a result, with compiled code in the cache."""
+    """Returns the milliseconds from a server's start to a result, with compiled code in the
+    cache."""
     tool, arguments, answer = call
     taken = []
     for _ in range(STARTS):
         start = time.perf_counter()
         with contextlib.closing(Bare(command)) as server:
-            same(tool, server.call(tool, arguments), answer)
+            check_same(tool, server.call(tool, arguments), answer)
         taken.append((time.perf_counter() - start) * 1e3)
     return sorted(taken)[STARTS // 2]
 
@@ -76,7 +78,7 @@ def resident(server):
 
 
 def growth(command, call):
-    """Mebibytes that a hundred calls add to what a server holds after the first."""
+    """Returns the mebibytes that a hundred calls add to a server's memory after its first call."""
     with contextlib.closing(Bare(command)) as server:
         server.call(*call[:2])
         before = resident(server)
@@ -85,8 +87,9 @@ def growth(command, call):
 
 
 def at_once(server, call, count):
-    """Calls a second, so many at a time: each answer makes room for the next call."""
-    tool, arguments, meaning = call
+    """Returns the calls per second with `count` calls at a time: each answer is followed by the
+    next call."""
+    tool, arguments, expected = call
     lines = [server.request("tools/call", {"name": tool, "arguments": arguments})
              for _ in range(BURST)]
     start = time.perf_counter()
@@ -99,12 +102,13 @@ def at_once(server, call, count):
     answers += [server.answered() for _ in lines[:count]]
     taken = time.perf_counter() - start
     for answer in answers:
-        same(tool, said(json.loads(answer)["result"]), meaning)
+        check_same(tool, outcome(json.loads(answer)["result"]), expected)
     return BURST / taken
 
 
 def throughput(command, call):
-    """Calls a second of one server with sixteen at once, against two with eight each."""
+    """Returns the calls per second of one server with sixteen at once, as a multiple of those of
+    two servers with eight each."""
     ratios = []
     with contextlib.ExitStack() as open_:
         one, *two = [open_.enter_context(contextlib.closing(Bare(command))) for _ in range(3)]
@@ -123,21 +127,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     wrong = []
     with tempfile.TemporaryDirectory(prefix="skillhost-languages-") as folder:
-        command = build(str(pathlib.Path(asked.program).resolve()), pathlib.Path(folder))
-        asked_for = [("%s_tool" % language, *TERM) for language in LANGUAGES]
+        command = build(str(pathlib.Path(options.program).resolve()), pathlib.Path(folder))
+        tool_calls = [("%s_tool" % language, *TERM) for language in LANGUAGES]
         with contextlib.closing(Bare(command)) as server:
-            for tool, arguments, meaning in asked_for:
-                same(tool, server.call(tool, arguments), meaning)
-            sides = [calls(server, *call[:2]) for call in asked_for] + [calls(server, *RUST)]
+            for tool, arguments, expected in tool_calls:
+                check_same(tool, server.call(tool, arguments), expected)
+            sides = [calls(server, *call[:2]) for call in tool_calls] + [calls(server, *RUST)]
             taken = [side("", rounds)["median_ns"] / 1e3 for rounds in
                      all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
         print("%-12s%12s%12s%18s%18s%20s" % (
             "", "a call, µs", "of Rust's", "first call, ms", "100 calls, MiB", "16 at once, of 2"))
         print("%-12s%12.0f%12s" % ("rust", taken[-1], ""))
-        for language, call, micros in zip(LANGUAGES, asked_for, taken):
+        for language, call, micros in zip(LANGUAGES, tool_calls, taken):
             first, added = first_call(command, call), growth(command, call)
             of_two = throughput(command, call)
             print("%-12s%12.0f%12.1f%18.1f%18.1f%20.2f" % (
@@ -146,7 +150,7 @@ def main():
                                  ("sixteen at once", of_two >= 0.9)):
                 wrong += [] if is_met else ["%s: %s misses its bound" % (language, what)]
     print("\n".join(wrong), file=sys.stderr, end="\n" * bool(wrong))
-    return 1 if asked.check and wrong else 0
+    return 1 if options.check and wrong else 0
 
 
 if __name__ == "__main__":

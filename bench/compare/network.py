@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What an HTTP request of a guest costs beside the same by `ureq` without a sandbox, from
-the same server on loopback: a small answer, a large body, and the start of a server with
-and without a grant of requests. Prints a table.
+"""Compares HTTP requests of a guest with the same requests by `ureq` without a sandbox, to one
+server on loopback: small answers, large bodies, and the start of a server with and without a
+grant of requests. Prints a table.
 
     cargo build --release; bench/compare/network.py [--check] [PROGRAM]
 
-Needs Python 3 alone; `skillhost-compare` lies beside the program. `--check` fails if a
-figure misses its bound.
+Needs only Python 3, and `skillhost-compare` beside the program. `--check` fails if a figure
+misses its bound.
 """
 import argparse
 import contextlib
@@ -19,13 +19,13 @@ import tempfile
 import threading
 import time
 
-from clients import Bare, Twin
+from clients import Bare, TimedProcess
 from figures import all_in_turns, in_turns
 
 SMALL = b'{"temperature": 21.5}\n'
 LARGE = 100 << 20
 PIECE = b"x" * (1 << 20)
-# Requests of a call, so that what the call itself takes does not count.
+# The number of requests in a call. With many, the time of the call itself does not count.
 REQUESTS = 100
 ROUNDS = 10
 TOML = """skills = ["skills"]
@@ -60,10 +60,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 
 def repeated(server, port, path):
-    """A side: the time of each of many requests, as a mean over a call."""
+    """Returns two sides: the mean time of many requests in a call, and the time of the first."""
     def run(times, requests=REQUESTS):
-        asked = {"host": "localhost:%d" % port, "path": path, "repeat": requests}
-        arguments = {"requests": json.dumps([asked] if requests else [])}
+        request = {"host": "localhost:%d" % port, "path": path, "repeat": requests}
+        arguments = {"requests": json.dumps([request] if requests else [])}
         start = time.perf_counter_ns()
         failed, text = server.call("send_requests", arguments)
         taken = time.perf_counter_ns() - start
@@ -82,13 +82,13 @@ def repeated(server, port, path):
 
 
 def fetched(driver, port, path):
-    """A side: the same requests by ureq."""
+    """Returns a side that sends the same requests by ureq."""
     url = "http://localhost:%d%s" % (port, path)
-    return lambda times: driver.obey(order="fetch", url=url, times=times)["nanoseconds"]
+    return lambda times: driver.execute(order="fetch", url=url, times=times)["nanoseconds"]
 
 
 def started(command):
-    """A side: from the start of a server to its list of tools."""
+    """Returns a side that measures from the start of a server to its list of tools."""
     def run(times):
         taken = []
         for _ in range(times):
@@ -109,7 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     http_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=http_server.serve_forever, daemon=True).start()
     port = http_server.server_port
@@ -122,13 +122,13 @@ def main():
         (folder / "tools/requests.wasm").write_bytes(component.read_bytes())
         (folder / "with.toml").write_text(TOML % (GRANT % port))
         (folder / "without.toml").write_text(TOML % '[grants."requests.wasm"]')
-        serve = [asked.program, "serve", "--config"]
-        place = {"skills": str(folder / "skills"), "cache": str(folder / "cache"), "tools": None}
-        driver = [str(pathlib.Path(asked.program).with_name("skillhost-compare")),
-                  json.dumps(place)]
+        serve = [options.program, "serve", "--config"]
+        folders = {"skills": str(folder / "skills"), "cache": str(folder / "cache"), "tools": None}
+        driver = [str(pathlib.Path(options.program).with_name("skillhost-compare")),
+                  json.dumps(folders)]
         say = lambda text: print(text, file=sys.stderr)
         with contextlib.closing(Bare([*serve, str(folder / "with.toml")])) as server, \
-                contextlib.closing(Twin(driver)) as driver:
+                contextlib.closing(TimedProcess(driver)) as driver:
             small, first = repeated(server, port, "/small")
             one, alone, plain = all_in_turns([small, first, fetched(driver, port, "/small")],
                                              ROUNDS, 4, lambda text: say("small: " + text))
@@ -149,7 +149,7 @@ def main():
         print("%-56s%10.2f   at most %.1f" % (what, value, most))
     print("ureq: %.3f ms, 100 MiB %.1f ms; start without a grant %.1f ms" % (
         median(plain), median(body_plain), median(start_plain)))
-    return 1 if asked.check and wrong else 0
+    return 1 if options.check and wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads of 4 KB over HTTP at 1, 50 and 200 connections: `skillhost serve`, a server on the Python SDK,
-and a bare axum handler that reads the file, in turns; and `skillhost serve` over stdio. Then the
-processor time of requests to skillhost that get further and further, as the costs of the steps.
+"""Compares reads of 4 KB over HTTP at 1, 50 and 200 connections, in turns: `skillhost serve`, a server
+on the Python SDK, and a bare axum handler that reads the file. Also measures `skillhost serve` over
+stdio, and the processor time of each step of a request to skillhost.
 
     cargo build --release; bench/compare/over_http.py [--check] [--rounds N] [--seconds N] [--programs DIR]
 
@@ -42,8 +42,7 @@ def read(path):
 
 CALL = read(subject.file_of("4 KB")["file_path"])
 TOKEN = "Bearer a-token-of-the-measurement"
-# The requests that get further and further: what the step is, method, path, body and token, and
-# the status.
+# Requests that each go one step further: the step, method, path, body, token, and the status.
 STEPS = [
     ("accept HTTP, route and refuse", "GET", "/none", "", TOKEN, 404),
     ("check host, origin and token", "POST", "/mcp", CALL, "Bearer another-token-than-that", 401),
@@ -51,7 +50,7 @@ STEPS = [
     ("queue, make a sandbox, read a file of 8 bytes", "POST", "/mcp", read("tiny.md"), TOKEN, 200),
     ("read 4 KB more, answer with them", "POST", "/mcp", CALL, TOKEN, 200),
 ]
-# What wrk sends, and what it prints: the answers, those of another status or size, and latencies.
+# The script for wrk. It prints the number of answers, those of another status or size, and latencies.
 SCRIPT = """
 wrk.method = "%s"
 wrk.path = "%s"
@@ -78,7 +77,7 @@ end
 
 
 def load(wrk, script, url, connections, seconds):
-    """Returns requests a second, refusals and errors, and latencies in µs."""
+    """Returns the requests per second, the number of refusals and errors, and latencies in µs."""
     out = subprocess.run([wrk, "-t1", "-c%d" % connections, "-d%ds" % seconds, "-s", script, url],
                          check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
     found = re.search(r"RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)", out)
@@ -97,7 +96,7 @@ def server(command, env):
 
 
 def processor_time(pid):
-    """Returns the seconds that a process has computed."""
+    """Returns the processor time of a process in seconds."""
     fields = pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -108,18 +107,19 @@ def memory(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) << 10
 
 
-def print_steps(wrk, script, one, asked):
-    """Prints what a request to skillhost costs, and what each step adds to the one before."""
+def print_steps(wrk, script, one, options):
+    """Prints the processor time of a request to skillhost up to each step, and the time that the
+    step adds."""
     url, pid = one
     taken = [[] for _ in STEPS]
-    for _ in range(asked.rounds):
+    for _ in range(options.rounds):
         for step, (_, *request, status) in enumerate(STEPS):
             script.write_text(SCRIPT % (*request, status, 0))
             before = processor_time(pid)
-            rate, refused, _, _ = load(wrk, script, url, CONNECTIONS[1], asked.seconds)
+            rate, refused, _, _ = load(wrk, script, url, CONNECTIONS[1], options.seconds)
             if refused:
                 sys.exit("error: step %d: %d answers have another status" % (step, refused))
-            taken[step].append((processor_time(pid) - before) / (rate * asked.seconds) * 1e6)
+            taken[step].append((processor_time(pid) - before) / (rate * options.seconds) * 1e6)
     print("\n| up to this step | µs of processor | more than before |\n|---|--:|--:|")
     before = 0
     for (name, *_), values in zip(STEPS, taken):
@@ -141,11 +141,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--programs", type=pathlib.Path, default=REPOSITORY / "target/release")
-    parser.add_argument("--axum", type=pathlib.Path, help="where skillhost-compare is, if elsewhere")
-    asked = parser.parse_args()
+    parser.add_argument("--axum", type=pathlib.Path, help="folder of skillhost-compare, if another one")
+    options = parser.parse_args()
     wrk = os.environ.get("WRK") or shutil.which("wrk")
     if not wrk:
-        sys.exit("error: `wrk` is not there: apt-get install wrk")
+        sys.exit("error: `wrk` is not installed: apt-get install wrk")
     failed = []
     with tempfile.TemporaryDirectory(prefix="skillhost-http-") as folder:
         skills = subject.skills(pathlib.Path(folder) / "skills", 10)
@@ -156,8 +156,8 @@ def main():
         token.touch(mode=0o600)
         token.write_text(TOKEN.split()[1])
         env = dict(os.environ, SKILLHOST_CACHE=str(pathlib.Path(folder, "cache")))
-        ours = [asked.programs / "skillhost", "serve", "--skills", skills]
-        compare = (asked.axum or asked.programs) / "skillhost-compare"
+        ours = [options.programs / "skillhost", "serve", "--skills", skills]
+        compare = (options.axum or options.programs) / "skillhost-compare"
         with server([*ours, "--http", "127.0.0.1:0", "--token-file", token], env) as one, \
                 server([sys.executable, HERE.with_name("server.py"), skills, "http"], env) as two, \
                 server([compare, "plain", skills], env) as three:
@@ -167,12 +167,12 @@ def main():
                   "refused | skillhost, as a multiple |\n|--:|---|--:|--:|--:|--:|--:|--:|")
             for connections in CONNECTIONS:
                 taken = {name: [] for name in sides}
-                for number in range(-1, asked.rounds):
+                for number in range(-1, options.rounds):
                     order = list(sides) if number % 2 else list(sides)[::-1]
                     for name in order:
                         url, pid = sides[name]
                         before = processor_time(pid)
-                        seconds = asked.seconds if number >= 0 else 1
+                        seconds = options.seconds if number >= 0 else 1
                         result = load(wrk, script, url, connections, seconds)
                         spent = (processor_time(pid) - before) / (result[0] * seconds) * 1e6
                         # The first round warms up.
@@ -191,14 +191,14 @@ def main():
                                       % (connections, multiple, name, TARGETS[name]))
                     if name == "skillhost" and refused:
                         failed.append("%d connections: %d refused" % (connections, refused))
-            print_steps(wrk, script, one, asked)
+            print_steps(wrk, script, one, options)
             print("\nResident memory: %.1f MiB idle, %.1f MiB after this load" % (
                 idle / 2**20, memory(one[1]) / 2**20))
-        rate = statistics.median(over_stdio(list(map(str, ours)), env, asked.rounds * 3))
+        rate = statistics.median(over_stdio(list(map(str, ours)), env, options.rounds * 3))
         print("skillhost over stdio, bare pipes, one call at a time: %.0f calls/s" % rate)
     for problem in failed:
         print("WRONG: %s" % problem)
-    sys.exit(1 if failed and asked.check else 0)
+    sys.exit(1 if failed and options.check else 0)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How much longer a server with 100 locked and signed packages starts than one with 100 plain
-files of the same bytes: until it lists all their tools. Prints a table.
+"""Compares the start of a server with 100 locked and signed packages with one with 100 plain
+files of the same bytes, until it lists all tools. Prints a table.
 
     cargo build --release; bench/compare/packages.py [--check] [--packages 100] [PROGRAM]
 
-Needs Python 3 and openssl. `--check` fails if it takes more than 1.2 times as long. Compiled code is
-in the cache; the packages come from a registry in this process.
+Needs Python 3 and openssl. `--check` fails if packages take more than 1.2 times as long. Compiled
+code is in the cache. The packages come from a registry in this process.
 """
 import argparse
 import hashlib
@@ -34,7 +34,7 @@ TOOL = b"count_lines"
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
-    """As much of an OCI registry as `push` and `add` need."""
+    """The parts of an OCI registry that `push` and `add` need."""
     protocol_version = "HTTP/1.1"
     stored = {}
 
@@ -99,7 +99,7 @@ class Setup:
             "SKILLHOST_CACHE": str(folder / "cache"),
             "XDG_DATA_HOME": str(folder / "data"),
         }
-        # As deep as the store: each folder above a component is checked.
+        # As deep as in the store, because each folder above a component is checked.
         files = folder / "data/skillhost/files/plain"
         (folder / "skills/a").mkdir(parents=True)
         (folder / "skills/a/SKILL.md").write_text("---\nname: a\ndescription: A.\n---\n")
@@ -111,21 +111,21 @@ class Setup:
         public = ["openssl", "pkey", "-in", folder / "acme.key", "-pubout"]
         subprocess.run(public + ["-out", folder / "acme.pub"], check=True, capture_output=True)
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-        # A client may leave its connection as it likes.
+        # Ignore clients that abort a connection.
         server.handle_error = lambda *_: None
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        place = "oci://localhost:%d/acme/" % server.server_port
+        namespace = "oci://localhost:%d/acme/" % server.server_port
         (folder / "packages.toml").write_text(
-            'skills = ["skills"]\n[trust."%s*"]\nkeys = ["acme.pub"]\n' % place)
+            'skills = ["skills"]\n[trust."%s*"]\nkeys = ["acme.pub"]\n' % namespace)
         for number in range(count):
             file = files / ("tool%04d.wasm" % number)
             file.write_bytes(component(count, number))
-            reference = "%stool%04d:1" % (place, number)
+            reference = "%stool%04d:1" % (namespace, number)
             self.run("push", reference, file, "--key", "acme.key")
             self.run("add", reference, "--config", "packages.toml")
         server.shutdown()
         server.server_close()
-        # Without the network from here on.
+        # No network is used from here on.
         for config in ("files.toml", "packages.toml"):
             self.run("warm", "--config", config)
 
@@ -151,7 +151,7 @@ class Setup:
                 if answer.get("id") == number:
                     return answer
 
-        # An unknown tool is known as such once all components are loaded.
+        # The server answers a call of an unknown tool once all components are loaded.
         ask(1, "tools/call", {"name": "none", "arguments": {}})
         taken = (time.perf_counter() - start) * 1000
         names, cursor, number = [], {}, 2
@@ -173,22 +173,22 @@ def main():
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--packages", type=int, default=100)
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
-    program = os.path.abspath(asked.program)
+    options = parser.parse_args()
+    program = os.path.abspath(options.program)
     with tempfile.TemporaryDirectory(prefix="skillhost-packages-") as folder:
-        print("pushing and adding %d packages …" % asked.packages, file=sys.stderr)
-        setup = Setup(program, pathlib.Path(folder), asked.packages)
+        print("pushing and adding %d packages …" % options.packages, file=sys.stderr)
+        setup = Setup(program, pathlib.Path(folder), options.packages)
         files, packages = [], []
-        # In turns, so that a busy moment disturbs both.
+        # Measure in turns, so that a busy moment affects both.
         for _ in range(STARTS):
             files.append(setup.start("files.toml"))
             packages.append(setup.start("packages.toml"))
     files, packages = statistics.median(files), statistics.median(packages)
     print("| server with | ready after |\n|---|---|")
-    print("| %d files | %.1f ms |" % (asked.packages, files))
-    print("| %d signed packages | %.1f ms |" % (asked.packages, packages))
+    print("| %d files | %.1f ms |" % (options.packages, files))
+    print("| %d signed packages | %.1f ms |" % (options.packages, packages))
     print("%.2f times as long" % (packages / files))
-    if asked.check and packages > BOUND * files:
+    if options.check and packages > BOUND * files:
         sys.exit("more than %.1f times as long" % BOUND)
 
 

@@ -1,5 +1,5 @@
-"""Whole processes: a call from the command line, a server up to its first answer, and
-what an idle server holds."""
+"""Measures whole processes: a call from the command line, a server up to its first answer, and
+the memory of an idle server."""
 import contextlib
 import os
 import re
@@ -21,17 +21,17 @@ TOOLS = {
     "read_skill": SKILL,
     "list_skills": {},
 }
-# A server has come to rest: nothing is left of what its start allocated for a moment.
+# The seconds after which a server has freed the memory that it needed only for its start.
 REST = 2.0
 
 
-def measure(place, rounds, say):
-    return [command_line(place, rounds, say), *first_answers(place, rounds, say),
-            memory(place, say)]
+def measure(setup, rounds, say):
+    return [command_line(setup, rounds, say), *first_answers(setup, rounds, say),
+            memory(setup, say)]
 
 
-def ended(command, env):
-    """A side: a program from its start to its end, its output thrown away."""
+def run_to_end(command, env):
+    """Returns a side that measures a program from its start to its end, without its output."""
     nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
 
     def run(times):
@@ -48,13 +48,13 @@ def ended(command, env):
     return run
 
 
-def call(place):
-    return [place.skillhost, "call", "read_file_in_skill", CALL, "--skills", str(place.skills)]
+def call(setup):
+    return [setup.skillhost, "call", "read_file_in_skill", CALL, "--skills", str(setup.skills)]
 
 
-def command_line(place, rounds, say):
-    env = place.environment
-    taken = in_turns(ended(call(place), env), ended([place.skillhost, "--version"], env), rounds, 4,
+def command_line(setup, rounds, say):
+    env = setup.environment
+    taken = in_turns(run_to_end(call(setup), env), run_to_end([setup.skillhost, "--version"], env), rounds, 4,
                      lambda text: say("the command line: %s" % text))
     names = ("skillhost call", "skillhost --version")
     what = "`call` on a 4 KB file, against `--version`"
@@ -62,7 +62,8 @@ def command_line(place, rounds, say):
 
 
 def first_answer(command, env):
-    """A side: from the start of a server to a tool's result, by the way of a client."""
+    """Returns a side that measures from the start of a server to a tool's result, as a client
+    sees it."""
     def run(times):
         nanoseconds = []
         for _ in range(times):
@@ -76,9 +77,9 @@ def first_answer(command, env):
     return run
 
 
-def first_answers(place, rounds, say):
-    ours, theirs = (first_answer(command, place.environment) for command in commands(place))
-    # A process that has Python and the SDK to load is not started a hundred times.
+def first_answers(setup, rounds, say):
+    ours, theirs = (first_answer(command, setup.environment) for command in commands(setup))
+    # Fewer rounds than elsewhere, because the other side loads Python and the SDK each time.
     taken = in_turns(lambda times: ours(4 * times), theirs, max(3, rounds // 20), 1,
                      lambda text: say("the first answer: %s" % text))
     alone = side("skillhost serve", taken[0])
@@ -88,21 +89,21 @@ def first_answers(place, rounds, say):
     yield ratio("process-first-result-python", GROUP, what + ", against Python", names, taken)
 
 
-def memory(place, say):
+def memory(setup, say):
     say("the memory of an idle server")
-    mebibytes, offered = resident(place)
+    mebibytes, offered = resident(setup)
     if not offered >= set(TOOLS):
-        raise Failed("the idle server lacks some of its tools: it has %s" % offered)
+        raise Failed("the idle server does not have all tools: it has %s" % offered)
     what = "resident memory of an idle server, its tools and %s skills" % format(
-        place.counts["skills"][0], ",")
+        setup.counts["skills"][0], ",")
     return row("process-memory", GROUP, what, mebibytes, "MiB", 64)
 
 
-def resident(place):
-    """What an idle server holds, and the tools that it offers. Each has been called before,
-    so that nothing is left to be loaded."""
-    command = [place.skillhost, "serve", "--skills", str(place.many_skills)]
-    with contextlib.closing(Bare(command, place.environment)) as server:
+def resident(setup):
+    """Returns the memory of an idle server in mebibytes, and its tools. Calls each tool first,
+    so that nothing is left to load."""
+    command = [setup.skillhost, "serve", "--skills", str(setup.many_skills)]
+    with contextlib.closing(Bare(command, setup.environment)) as server:
         offered = {tool["name"] for tool in server.ask("tools/list", {})["tools"]}
         for tool, arguments in TOOLS.items():
             failed, text = server.call(tool, arguments)

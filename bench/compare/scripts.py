@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What it costs to run a skill's script in the sandbox, beside a native `python3` process. Over stdin
-and stdout, in turns on one machine. Prints a table.
+"""Compares a skill's script in the sandbox with a native `python3` process. Over stdin and stdout, in
+turns on one machine. Prints a table.
 
     cargo build --release; bench/compare/scripts.py [--check] [--runner COMPONENT] [PROGRAM]
 
-The script parses arguments, reads a file of 4 KB, and prints JSON. Builds the runner of
-guest-tools/runners/python, if `--runner` names none. `--check` fails if a figure misses its bound.
+The script parses arguments, reads a file of 4 KB, and prints JSON. Without `--runner`, builds the
+runner of guest-tools/runners/python. `--check` fails if a figure misses its bound.
 """
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from clients import Bare, same
+from clients import Bare, check_same
 from figures import all_in_turns, side
 from languages import calls, first_call, growth, throughput
 
@@ -75,7 +75,7 @@ def native(python, skill):
             result = subprocess.run(command, cwd=skill, stdin=subprocess.DEVNULL, capture_output=True,
                                     encoding="utf-8", check=True)
             taken.append(time.perf_counter_ns() - start)
-            same("python3", (False, result.stdout), CALL[2])
+            check_same("python3", (False, result.stdout), CALL[2])
         return taken
     return run
 
@@ -84,16 +84,16 @@ def main():
     here = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
-    parser.add_argument("--runner", help="a component that is built")
+    parser.add_argument("--runner", help="the component of the runner")
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
-    # Not a script that looks for a Python first.
+    options = parser.parse_args()
+    # Use the interpreter itself, not a script that looks for one.
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     with tempfile.TemporaryDirectory(prefix="skillhost-scripts-") as folder:
         folder = pathlib.Path(folder)
-        command = prepare(str(pathlib.Path(asked.program).resolve()), asked.runner, folder)
+        command = prepare(str(pathlib.Path(options.program).resolve()), options.runner, folder)
         with contextlib.closing(Bare(command)) as server:
-            same(CALL[0], server.call(*CALL[:2]), CALL[2])
+            check_same(CALL[0], server.call(*CALL[:2]), CALL[2])
             sides = [calls(server, *CALL[:2]), native(python, folder / "skills/reports")]
             ours, theirs = [side("", rounds)["median_ns"] / 1e6 for rounds in
                             all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
@@ -103,14 +103,14 @@ def main():
             ("of python3's time", ours / theirs, 0.25),
             ("first call after a start, ms", first_call(command, CALL), 150),
             ("a hundred calls, MiB", growth(command, CALL), 32),
-            # So that more is better, as in the other figures less is.
+            # The inverse of the throughput, because less is better in all other figures.
             ("two processes for one, 16 at once", 1 / throughput(command, CALL), 1 / 0.9),
         ]
     wrong = 0
     for what, value, bound in figures:
         wrong += bound is not None and value > bound
         print("%-36s%8.2f%s" % (what, value, "" if bound is None else "   at most %.4g" % bound))
-    return 1 if asked.check and wrong else 0
+    return 1 if options.check and wrong else 0
 
 
 if __name__ == "__main__":

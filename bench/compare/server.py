@@ -1,7 +1,7 @@
-"""The same reads over MCP, on the official Python SDK and with no sandbox: what
-`skillhost serve` is held against. The function is asynchronous, because the SDK would
-run another one in a thread, which takes longer; the text is sent once, as
-skillhost sends it, and not a second time as structured content; nothing is logged."""
+"""A server for the same reads over MCP, on the official Python SDK and without a sandbox.
+`skillhost serve` is compared with it. The function is asynchronous, because the SDK would run a
+synchronous one in a thread, which takes longer. Like skillhost, it sends the text once, not also
+as structured content. It logs nothing."""
 import socket
 import sys
 
@@ -26,7 +26,7 @@ async def read_file_in_skill(skill_name: str, file_path: str) -> CallToolResult:
 
 
 def serve_over_http():
-    """Prints the address, and serves without sessions, as skillhost does."""
+    """Prints the address, and serves without sessions, like skillhost."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

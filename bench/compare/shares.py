@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""What a client at full load does to the answers of another, over HTTP. In alternating windows,
-one client asks every millisecond, alone and beside the other, which loads the server in one of
-these ways:
+"""Measures how a client at full load affects the answers of another one, over HTTP. One client
+asks every millisecond. In alternating windows, it is alone, or another client loads the server in
+one of these ways:
 
     calls      asks without a pause on 32 connections
     listeners  subscribes to 19,900 resources on 2 connections, again and again
     readers    reads 13.5 MB on 12 connections, again and again
-    streams    opens 60 streams with filters of 1.9 MB, and of 60 kB where these are refused
+    streams    opens 60 streams with filters of 1.9 MB, or of 60 kB if these are refused
 
-Prints medians over the windows, the slowest answer of all, and the server's memory that is left
-when the connections have closed.
+Prints the medians of the windows, the slowest answer of all, and the memory that the server still
+has when the connections have closed.
 
     cargo build --release; bench/compare/shares.py [--check] [--calls N] [--program FILE] [LOAD …]
 
-Needs Python 3 alone, and a machine without other work. `--check` fails if the 99th percentile
+Needs only Python 3, and a machine without other work. `--check` fails if the 99th percentile
 beside `calls` grows by more than 10 % and 1 ms, if the median beside another load more than
-doubles or its slowest answer takes 100 ms more, or if more than 64 MiB are left. `--calls` is the
-loaded client's `calls`. Real clients have processors of their own: here the one that measures
-gets a processor at once, if this is root, and the loaded one gets only the time that nobody else
-wants.
+doubles or its slowest answer takes 100 ms more, or if more than 64 MiB are left. `--calls` sets the
+limit `calls` of the server.
+
+Real clients have their own processors. Here, the measuring client gets a processor at once if this
+runs as root, and the loading client gets only idle time.
 """
 import argparse
 import functools
@@ -40,7 +41,7 @@ CONNECTIONS = 32
 PAUSE = 0.001
 MOST_GROWTH, MOST_MORE = 1.1, 0.001
 MOST_MEDIAN, MOST_SLOWER, MOST_LEFT = 2, 0.1, 64 << 20
-# The longest wait until the memory of closed connections is given back.
+# The maximum seconds to wait until the memory of closed connections is returned.
 SETTLES = 10
 LARGE = 13_500_000
 
@@ -52,7 +53,7 @@ def call(tool, **arguments):
 
 @functools.cache
 def subscription(count, length):
-    """A subscription to so many resources, whose addresses have this length."""
+    """Returns a subscription to `count` resources with addresses of this length."""
     uris = ["skill://report/%d" % number for number in range(count)]
     params = {
         "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -92,7 +93,7 @@ class Connection:
         self.socket.sendall(self.request)
 
     def is_answered(self):
-        """Reads once. True if that was the end of an answer."""
+        """Reads once. Returns `True` at the end of an answer."""
         read = self.socket.recv(1 << 16)
         self.unread += read
         head, ends, body = self.unread.partition(b"\r\n\r\n")
@@ -108,8 +109,8 @@ class Connection:
 
 
 def load(name, port):
-    """Loads the server while the last byte of stdin is `1`. Writes a byte for each of these
-    when it goes on or rests, and the number of answers at the end."""
+    """Loads the server while the last byte of stdin is `1`. Answers each byte with a byte when it
+    has started or stopped, and prints the number of answers at the end."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     address = ("127.0.0.1", port)
     if name == "calls":
@@ -165,7 +166,7 @@ def call_without_a_pause(address):
 
 
 def ask_once(address, body):
-    """Sends a request on a new connection. Returns it, and the status of the answer."""
+    """Sends a request on a new connection. Returns the connection, and the status of the answer."""
     connection = socket.create_connection(address)
     connection.sendall(request("greedy", body))
     head = b""
@@ -197,7 +198,7 @@ def stay_open(address, is_busy):
                 time.sleep(WINDOW / 10)
 
 
-# The connections of each load, and a turn of one.
+# The number of connections of each load, and the function for one turn of a connection.
 LOADS = {"listeners": (2, subscribe), "readers": (12, read_large), "streams": (60, stay_open)}
 
 
@@ -251,7 +252,7 @@ def memory(process):
 
 
 def memory_left(process, before):
-    """What is left of the memory once it is given back, or after a while."""
+    """Returns the additional memory once most of it is returned, or after a while."""
     end = time.monotonic() + SETTLES
     while (left := memory(process) - before) > MOST_LEFT and time.monotonic() < end:
         time.sleep(WINDOW)
@@ -291,7 +292,7 @@ def summary(windows):
 
 
 def faults(name, alone, beside, left):
-    """Yields what exceeds its bound."""
+    """Yields a message for each figure that exceeds its bound."""
     if name == "calls":
         bounds = [(1, alone[1] * MOST_GROWTH + MOST_MORE)]
     else:
@@ -321,10 +322,10 @@ def main():
     found = []
     for name in options.loads or names:
         alone, beside, rate, left = measure(options.program, options.calls, name)
-        for place, times, more in [("alone", alone, ("", "")),
+        for label, times, more in [("alone", alone, ("", "")),
                                    ("beside `%s`" % name, beside, ("%d MiB" % (left >> 20), "%.0f" % rate))]:
             figures = ["%.2f ms" % (time * 1000) for time in times]
-            print("| %s |" % " | ".join([place, *figures, *more]), flush=True)
+            print("| %s |" % " | ".join([label, *figures, *more]), flush=True)
         found.extend(faults(name, alone, beside, left))
     if options.check and found:
         sys.exit("\n".join("error: " + fault for fault in found))

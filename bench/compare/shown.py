@@ -1,12 +1,12 @@
-"""A comparison as a table for a terminal, as Markdown, and as JSON. The picture of it is
-drawn in chart.py."""
+"""Formats a comparison as a table for a terminal, as Markdown, and as JSON. chart.py draws its
+picture."""
 import json
 
 import chart
 
-# Where a page has the table.
-START, END = "<!-- what bench/compare/run wrote -->\n", "<!-- end -->\n"
-HEAD = ["what", "skillhost", "held against", "figure", "in single rounds", "target", "met"]
+# The lines around the table in a page.
+START, END = "<!-- written by bench/compare/run -->\n", "<!-- end -->\n"
+HEAD = ["what", "skillhost", "compared with", "figure", "in single rounds", "target", "met"]
 
 
 def time(nanoseconds):
@@ -17,12 +17,12 @@ def time(nanoseconds):
 
 
 def digits(value):
-    """Three that count."""
+    """Returns a number with three significant digits."""
     return "%.*f" % (0 if value >= 100 else 1 if value >= 10 else 2, value)
 
 
 def measured(side):
-    """Of one side: the median, and the 99th percentile."""
+    """Returns the median and the 99th percentile of a side, or its other figure."""
     if side is None:
         return ""
     if "calls_per_second" in side:
@@ -51,7 +51,7 @@ def cells(row):
 
 
 def groups(comparison):
-    """The rows, by group, in the order in which they were measured."""
+    """Returns the rows by group, in the order in which they were measured."""
     found = {}
     for row in comparison["rows"]:
         found.setdefault(row["group"], []).append(row)
@@ -66,7 +66,7 @@ def about(comparison):
 
 
 def names(rows):
-    """Whom the columns of a group are about, where it is the same two throughout."""
+    """Returns the names of the two sides of a group, or `None` if its rows have several pairs."""
     pairs = {(row["ours"]["name"], row["theirs"]["name"]) for row in rows if row.get("theirs")}
     return " against ".join(pairs.pop()) if len(pairs) == 1 else None
 
@@ -100,8 +100,8 @@ def markdown(comparison):
     return text
 
 
-def paged(page, comparison):
-    """A page of Markdown with this table in it."""
+def with_table(page, comparison):
+    """Returns a page of Markdown with its table replaced."""
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not (start and end):

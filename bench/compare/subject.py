@@ -1,4 +1,4 @@
-"""What is read: the same files for all sides, and folders of many skills and tools."""
+"""Writes the files that all sides read, and folders of many skills and tools."""
 import pathlib
 import shutil
 
@@ -18,7 +18,7 @@ def file_of(size):
 
 
 def skills(folder, count):
-    """So many skills, one of which is read."""
+    """Writes `count` skills, one of which is read. Returns their folder."""
     folder = pathlib.Path(folder)
     docs = folder / "subject/docs"
     docs.mkdir(parents=True)
@@ -34,15 +34,15 @@ def skills(folder, count):
 
 
 def tools(folder, component, count):
-    """So many components, and the names of their tools: one as it is, and copies that
-    differ from it in the name that their tool has."""
+    """Writes `count` components: one unchanged, and copies whose tool has another name. Returns
+    their folder, and the names of the tools."""
     folder = pathlib.Path(folder)
     folder.mkdir()
     shutil.copy(component, folder)
     names = [NAME.decode()]
     binary = pathlib.Path(component).read_bytes()
     for number in range(1, count):
-        # Of the same length, so that every offset in the file stays right.
+        # The name has the same length, so that all offsets in the file stay valid.
         name = b"read_file_in_%05d" % number
         assert len(name) == len(NAME)
         (folder / ("%s.wasm" % name.decode())).write_bytes(binary.replace(NAME, name))

@@ -72,8 +72,8 @@ fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
 }
 
 /// Returns flags that keep this machine's folders out of components. A panic message contains the
-/// path of its source, and the name of a registry's folder contains its host. `target` is the folder
-/// of code that build scripts make, if there is such code.
+/// path of its source, and the name of a registry's folder contains its host. `target` is the
+/// folder of code that build scripts make, if there is such code.
 pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
     folders.extend(target.map(|target| (target.to_owned(), "/target")));

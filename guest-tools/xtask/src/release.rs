@@ -177,7 +177,7 @@ fn build_python_runner(root: &Path, skillhost: &Path) -> Result<()> {
     let project = root.join(PYTHON_RUNNER);
     let component = project.join("dist/run_skill_script.wasm");
     let context = || format!("cannot read `{}`", component.display());
-    // Start with the same files each time, because the memory has the names in the project's folder.
+    // Empty these folders first, because the memory has the names in the project's folder.
     for folder in ["build", "dist"] {
         new_folder(project.join(folder))?;
     }

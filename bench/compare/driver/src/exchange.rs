@@ -1,5 +1,5 @@
-//! The time that a cache line takes to another processor and back. Threads pay it wherever they
-//! write to the same memory.
+//! Measures the time of a cache line to another processor and back. Threads that write to the same
+//! memory need this time.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The time of one sample.
 const SAMPLE: Duration = Duration::from_micros(200);
 
-/// The number of trips between two readings of the clock, which takes a part of a trip's time.
+/// The number of trips between two readings of the clock. A reading takes a part of a trip's time.
 const TRIPS: u32 = 10;
 
 /// The side that acts next. Aligned to two cache lines, because processors prefetch the second

@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 
 /// The folders of a host.
 #[derive(Deserialize)]
-struct Place {
+struct HostFolders {
     skills: PathBuf,
     cache: PathBuf,
     /// A folder of components that replace the built-in ones, and the names of their tools.
@@ -74,45 +74,47 @@ enum Answer {
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let runtime = runtime()?;
-    let host = |place: &str| -> anyhow::Result<Host> {
-        let place = serde_json::from_str(place).context("the place of a host")?;
-        runtime.block_on(host(place))
+    let host = |folders: &str| -> anyhow::Result<Host> {
+        let folders = serde_json::from_str(folders).context("invalid folders of a host")?;
+        runtime.block_on(host(folders))
     };
     let host = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [place] => host(place)?,
+        [folders] => host(folders)?,
         ["plain", skills] => return plain::serve(skills.into()),
         [_, "ready", file] => {
             return recorded::serve(&fs::read_to_string(file)?, |_, _| Ok(None));
         }
-        [place, "sandboxed", file] => {
-            let host = host(place)?;
-            let Place { skills, .. } = serde_json::from_str(place)?;
+        [folders, "sandboxed", file] => {
+            let host = host(folders)?;
+            let HostFolders { skills, .. } = serde_json::from_str(folders)?;
             return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
                 let nothing = json!({"skill_name": "none", "file_path": "none"});
                 let answer = runtime.block_on(host.call(tool, nothing));
                 ensure!(answer.is_err(), "there is a skill `none`");
-                let part = |name: &str| arguments[name].as_str().unwrap_or_default();
-                let path = skills.join(part("skill_name")).join(part("file_path"));
+                let argument = |name: &str| arguments[name].as_str().unwrap_or_default();
+                let path = skills
+                    .join(argument("skill_name"))
+                    .join(argument("file_path"));
                 black_box(fs::read_to_string(path)?);
                 Ok(None)
             });
         }
-        [place, "called", file] => {
-            let host = host(place)?;
+        [folders, "called", file] => {
+            let host = host(folders)?;
             return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
                 let answer = runtime.block_on(host.call(tool, arguments.clone()));
                 result(answer).map(Some)
             });
         }
         _ => bail!(
-            "usage: skillhost-compare plain DIR | PLACE [ready FILE | sandboxed FILE | called FILE]"
+            "usage: skillhost-compare plain DIR | FOLDERS [ready FILE | sandboxed FILE | called FILE]"
         ),
     };
     let mut output = io::stdout().lock();
     writeln!(output, "{}", host.definitions().len())?;
     output.flush()?;
     for line in io::stdin().lock().lines() {
-        let order = serde_json::from_str(&line?).context("an order")?;
+        let order = serde_json::from_str(&line?).context("invalid order")?;
         let answer = execute(&host, &runtime, order)?;
         writeln!(output, "{}", serde_json::to_string(&answer)?)?;
         output.flush()?;
@@ -120,7 +122,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a runtime with one thread, as in a program that waits for its answer.
+/// Returns a runtime with one thread, as in a program that waits for each answer.
 fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -128,9 +130,9 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Builds a host with the default settings over these folders.
-async fn host(place: Place) -> anyhow::Result<Host> {
-    let mut builder = Host::builder().skills(place.skills).cache(place.cache);
-    if let Some((folder, names)) = place.tools {
+async fn host(folders: HostFolders) -> anyhow::Result<Host> {
+    let mut builder = Host::builder().skills(folders.skills).cache(folders.cache);
+    if let Some((folder, names)) = folders.tools {
         builder = builder.without_embedded_tools().tools(folder);
         for name in names {
             builder = builder.grant(format!("{name}.wasm"), Grant::default().skills(["*"])?);
@@ -210,7 +212,7 @@ fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Resu
     Ok(Answer::Timed { nanoseconds, last })
 }
 
-/// Returns the number of runs by a number of threads, each with its own runtime.
+/// Returns the number of runs of all threads in a time. Each thread has its own runtime.
 fn throughput(
     threads: usize,
     time: Duration,

@@ -1,5 +1,5 @@
-//! A bare axum handler, which reads the file that a call names: the least that a server over HTTP
-//! does. It has no protocol, no limits and no sandbox.
+//! A bare axum handler that reads the file that a call names: the least work of a server over
+//! HTTP. It has no protocol, no limits and no sandbox.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A server on stdin and stdout with recorded answers, or with results of a function. It shows the
-//! time of a call that the server does not cause.
+//! A server on stdin and stdout with recorded answers, or with results of a function. It shows how
+//! much of a call's time the client and the pipes take.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -40,7 +40,12 @@ pub(crate) fn serve(
         |method: String, arguments: Option<Value>| (method, arguments.map(|it| it.to_string()));
     let results: HashMap<_, _> = recorded
         .into_iter()
-        .map(|one| (key(one.method, one.arguments), one.result.to_string()))
+        .map(|answer| {
+            (
+                key(answer.method, answer.arguments),
+                answer.result.to_string(),
+            )
+        })
         .collect();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let (mut line, mut message) = (Vec::new(), Vec::new());

@@ -85,8 +85,8 @@ impl CheckoutCopy {
         Ok(())
     }
 
-    /// Restores every changed file, and removes the tests' cache, which may contain a component that
-    /// only a fault accepts.
+    /// Restores every changed file, and removes the tests' cache, which may contain a component
+    /// that only a fault accepts.
     pub(super) fn restore(&self) -> Result<()> {
         let cache = self.target.join("tmp/cache");
         if cache.exists() {

@@ -50,7 +50,7 @@ STEPS = [
     ("queue, make a sandbox, read a file of 8 bytes", "POST", "/mcp", read("tiny.md"), TOKEN, 200),
     ("read 4 KB more, answer with them", "POST", "/mcp", CALL, TOKEN, 200),
 ]
-# The script for wrk. It prints the number of answers, those of another status or size, and latencies.
+# The script for wrk. It prints the numbers of answers and of wrong ones, errors, and latencies.
 SCRIPT = """
 wrk.method = "%s"
 wrk.path = "%s"

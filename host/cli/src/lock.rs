@@ -39,8 +39,8 @@ impl LockCommand {
                 problems.push(format!("{}: {error:#}", source.place));
             }
         }
-        let skills = &settings.packages.skills;
-        for (name, source) in skills {
+        let skill_sources = &settings.packages.skills;
+        for (name, source) in skill_sources {
             let checked = skills::check(settings, name, source, lock, store, trust);
             let checked = checked.and_then(|locked| read_skill(locked, store));
             if let Err(error) = checked {
@@ -50,7 +50,7 @@ impl LockCommand {
         for locked in lock.packages() {
             let is_named = match locked.kind {
                 PackageKind::Component => sources.contains_key(&locked.name),
-                PackageKind::Skill => skills.contains_key(&locked.name),
+                PackageKind::Skill => skill_sources.contains_key(&locked.name),
             };
             if !is_named {
                 let (kind, name) = (locked.kind, &locked.name);
@@ -69,7 +69,7 @@ impl LockCommand {
         if !problems.is_empty() {
             return Ok(Exit::Failure);
         }
-        let number = packages::count_packages(sources.len(), skills.len());
+        let number = packages::count_packages(sources.len(), skill_sources.len());
         terminal::print(&[format_line!(
             "{number} locked, in the store and as `[trust]` asks"
         )])?;

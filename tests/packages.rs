@@ -330,7 +330,7 @@ fn add_prints_the_grant_for_what_a_component_asks_for() {
     user.append(GRANT);
     let shown = user.good(&["add", &user.reference()]);
     assert!(
-        shown.contains("`skillhost.toml` has a grant for `csv.wasm`, which applies;")
+        shown.contains("the grant for `csv.wasm` in `skillhost.toml` applies;")
             && shown.contains("\n  network = "),
         "{shown}"
     );

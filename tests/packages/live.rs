@@ -16,7 +16,7 @@ use super::*;
 use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
-use crate::support::watchdog::wait_until;
+use crate::support::watchdog::{self, wait_until};
 use crate::support::{http, repository};
 
 fn set_mode(path: &Path, mode: u32) {
@@ -472,7 +472,8 @@ fn denials_wait_for_no_compilation() {
     let builder = builder.progress(move |name, compilation| {
         if name.ends_with("other.wasm") && compilation == Compilation::Started {
             started.lock().unwrap().send(()).unwrap();
-            waits.lock().unwrap().recv().unwrap();
+            let waits = waits.lock().unwrap();
+            waits.recv_timeout(watchdog::patience()).unwrap();
         }
     });
     let file = settings.path().join("deny");
@@ -505,7 +506,7 @@ fn denials_wait_for_no_compilation() {
         async move { live.load().await.map(drop) }
     });
     runtime.block_on(live.serving());
-    compiles.recv().unwrap();
+    compiles.recv_timeout(watchdog::patience()).unwrap();
     assert!(has("count_lines") && !has("search_in_skill"));
     fs::write(&file, "csv.wasm\n").unwrap();
     wait_until("the component waits for the other one", || {

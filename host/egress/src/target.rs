@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::{Method, Uri};
+use skillhost_skills::text::hidden::is_hidden;
 
 /// The maximum bytes of a path and query. Guards against: normalising without end.
 const MAX_PATH_BYTES: usize = 64 << 10;
@@ -241,7 +242,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
     if decoded.contains(|c: char| c.is_ascii_control()) {
         return Err(TargetError::Path);
     }
-    let decoded = decoded.replace('\\', "/");
+    let decoded = read_look_alikes(&decoded);
     // Some servers decode `%u002f`.
     if decoded.split('%').skip(1).any(is_unicode_escape) {
         return Err(TargetError::Path);
@@ -254,11 +255,28 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
 }
 
 /// Returns whether a server may take a segment for `.` or `..`: some ignore text after a `;`, end
-/// the path at a decoded `?` or `#`, or remove white space.
+/// the path at a decoded `?` or `#`, or remove white space, for which a `+` may stand.
 fn is_dots(segment: &str) -> bool {
-    let is_end = |c: char| ";?#".contains(c) || c.is_whitespace() || c.is_control();
+    let is_end = |c: char| ";?#+".contains(c) || c.is_whitespace() || c.is_control();
     let start = segment.trim_start_matches(is_end).split(is_end).next();
     [".", ".."].contains(&start.unwrap_or_default())
+}
+
+/// Returns a path as a server may read it that takes `\` for `/`, normalises Unicode, converts it
+/// to a code page, or removes what is not visible.
+fn read_look_alikes(path: &str) -> String {
+    let mut read = String::with_capacity(path.len());
+    for c in path.chars().filter(|c| !is_hidden(*c)) {
+        match c {
+            '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => read.push('.'),
+            '\u{2025}' | '\u{fe30}' => read.push_str(".."),
+            '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{fe68}' | '\u{ff0f}' | '\u{ff3c}' => {
+                read.push('/');
+            }
+            c => read.push(c),
+        }
+    }
+    read
 }
 
 /// Returns whether a text after a `%` begins with `u` and four hexadecimal digits.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -149,7 +149,7 @@ impl Connection {
     /// Sends a request, and returns the response.
     pub(crate) async fn exchange<B>(
         self,
-        request: Request<B>,
+        mut request: Request<B>,
     ) -> Result<Response<DrivenBody>, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -157,6 +157,9 @@ impl Connection {
     {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(READ_BYTES).max_headers(MAX_HEADERS);
+        // A server must not take a body that it has not read for another request.
+        let close = HeaderValue::from_static("close");
+        request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
         let response = driven::exchange(&builder, self.0, request, ()).await;
         let response = response.map_err(protocol)?;

@@ -12,7 +12,7 @@ use http::{
 };
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio_rustls::TlsConnector;
 
 use self::echo::CheckedBody;
@@ -40,23 +40,14 @@ const DROPPED: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Headers by which some servers replace the method, the host or the path. Guards against: a
-/// request that does something else than its rule allows.
-const OVERRIDES: [HeaderName; 13] = [
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-method"),
-    HeaderName::from_static("x-forwarded-path"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-forwarded-uri"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-method-override"),
-    HeaderName::from_static("x-original-host"),
-    HeaderName::from_static("x-original-method"),
-    HeaderName::from_static("x-original-uri"),
-    HeaderName::from_static("x-original-url"),
-    HeaderName::from_static("x-rewrite-url"),
-];
+/// Headers by which some servers replace the method, the host or the path, besides those that
+/// [`replaces_target`] finds by their words. Guards against: a request that does something else
+/// than its rule allows.
+const OVERRIDES: [&str; 4] = ["destination", "forwarded", "x_host", "x_http_method"];
+
+/// Headers that ask for a part of a response. Guards against: a guest that reads a secret in parts,
+/// of which none is the secret.
+const RANGES: [HeaderName; 2] = [header::IF_RANGE, header::RANGE];
 
 /// The body of a response to the host.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
@@ -123,10 +114,31 @@ impl<R: Resolve> Sender<R> {
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
         let by = grant.allow(&target).map_err(|why| denied(&why))?;
         outcome.rule = Some(by.to_string());
-        let mut names = request.headers().keys();
-        if let Some(name) = names.find(|name| is_like_any(name, &OVERRIDES)) {
+        if let Some(name) = replacing_header(request.headers()) {
             let why = format!("its header `{name}` may replace the method, host or path");
             return Err(denied(&why));
+        }
+        let method = request.method();
+        // Some servers do not read it, and take it for the next request.
+        if [Method::GET, Method::HEAD].contains(method) && !request.body().is_end_stream() {
+            return Err(denied(&format!("a {method} request must have no body")));
+        }
+        let receives_secrets = self.secrets.are_sent_to(&target);
+        if receives_secrets {
+            let mut names = request.headers().keys();
+            if let Some(name) = names.find(|name| is_like_any(name, &RANGES)) {
+                let why = format!(
+                    "its header `{name}` asks for a part of a response, and its host may receive \
+                     secrets"
+                );
+                return Err(denied(&why));
+            }
+            // A secret is found only in text that is not compressed.
+            remove_like(request.headers_mut(), &[header::ACCEPT_ENCODING]);
+            let identity = HeaderValue::from_static("identity");
+            request
+                .headers_mut()
+                .insert(header::ACCEPT_ENCODING, identity);
         }
         let sent = self.insert_secrets(&component, grant, &target, request.headers_mut());
         outcome.secrets = sent.map_err(|why| denied(&why))?;
@@ -147,6 +159,10 @@ impl<R: Resolve> Sender<R> {
         head.version = Version::HTTP_11;
         // They have the reason phrase, which may contain a secret.
         head.extensions.clear();
+        if receives_secrets && head.status == StatusCode::PARTIAL_CONTENT {
+            let why = "the server sent a part of a response, which may be a part of a secret";
+            return Err(Failure::new(FailureKind::Secret, why));
+        }
         let secrets = self.secrets.search(&target);
         if let Some(name) = secrets.find_in_headers(&head.headers) {
             let why = format!("the headers of the response contain the secret {name}");
@@ -228,13 +244,40 @@ fn remove_like(headers: &mut HeaderMap, removed: &[HeaderName]) {
 /// Returns whether a server may take a header for one of others. CGI and WSGI turn every character
 /// but letters and digits into `_`.
 fn is_like_any(name: &HeaderName, others: &[HeaderName]) -> bool {
-    let read = |byte: u8| match byte.is_ascii_alphanumeric() {
-        true => byte,
-        false => b'_',
+    let name = as_variable(name.as_str());
+    others
+        .iter()
+        .any(|other| as_variable(other.as_str()) == name)
+}
+
+/// Returns a header's name as CGI and WSGI read it, in lower case.
+fn as_variable(name: &str) -> String {
+    let read = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_ascii_lowercase(),
+        false => '_',
     };
-    let bytes = |name: &HeaderName| name.as_str().bytes().map(read).collect::<Vec<u8>>();
-    let name = bytes(name);
-    others.iter().any(|other| bytes(other) == name)
+    name.chars().map(read).collect()
+}
+
+/// Returns the name of a header or trailer that may replace the method, the host or the path.
+fn replacing_header(headers: &HeaderMap) -> Option<&str> {
+    // Only the trailers that this header declares are sent.
+    let trailers = headers.get_all(header::TRAILER).iter();
+    let trailers = trailers.filter_map(|value| value.to_str().ok());
+    let trailers = trailers.flat_map(|value| value.split(',')).map(str::trim);
+    let mut names = headers.keys().map(HeaderName::as_str).chain(trailers);
+    names.find(|name| replaces_target(name))
+}
+
+/// Returns whether some servers take the method, the host or the path from a header. Frameworks and
+/// proxies have many such headers, but name them alike.
+fn replaces_target(name: &str) -> bool {
+    let name = as_variable(name);
+    let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
+    OVERRIDES.contains(&&*name)
+        || (name.starts_with("x_forwarded_") && name != "x_forwarded_for")
+        || has(&["original", "override", "rewrite"])
+            && has(&["host", "method", "path", "uri", "url"])
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -77,6 +77,14 @@ impl Secrets {
         self.values.get(&(component.to_owned(), name.to_owned()))
     }
 
+    /// Returns whether a host may receive a secret of any component.
+    pub(crate) fn are_sent_to(&self, target: &Target) -> bool {
+        let origin = (target.host.clone(), target.port);
+        self.known
+            .iter()
+            .any(|secret| secret.hosts.contains(&origin))
+    }
+
     /// Returns the search for secrets in a response of this origin.
     pub(crate) fn search(self: &Arc<Self>, target: &Target) -> SecretSearch {
         SecretSearch {

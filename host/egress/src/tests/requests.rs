@@ -120,6 +120,20 @@ async fn denies_headers_that_replace_method_or_path() {
         "x-forwarded-path",
         "x-forwarded-prefix",
         "x-forwarded-host",
+        "x-forwarded-server",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "x-forwarded-request-uri",
+        "forwarded",
+        "x-host",
+        "destination",
+        "x-http-host-override",
+        "x-http-path-override",
+        "x-override-url",
+        "x-rewrite-uri",
+        "x-original-path",
+        "x-envoy-original-path",
+        "x-arr-original-url",
         // Some servers read every character but letters and digits alike.
         "X_HTTP_Method_Override",
         "X-HTTP_Method_Override",
@@ -130,8 +144,53 @@ async fn denies_headers_that_replace_method_or_path() {
         let answer = send(&client, "a.wasm", request).await;
         assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
         assert!(answer.why().contains("may replace"), "{name}");
+        let request = Request::post(&url).header("trailer", format!("x-sum, {name}"));
+        let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
     }
     assert_eq!(server.received(), "");
+    for name in [
+        "x-forwarded-for",
+        "x-original-name",
+        "host-override",
+        "overrides-url",
+    ] {
+        let request = Request::post(&url)
+            .header(name, "a")
+            .header("trailer", "x-sum");
+        let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
+        let is_sent = name != "host-override";
+        assert_eq!(answer.failure().is_none(), is_sent, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn request_carries_no_other_request() {
+    let tls = Tls::new();
+    let other = "POST /admin HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    for method in ["GET", "HEAD", "POST", "DELETE", "OPTIONS"] {
+        let server = server(OK, None).await;
+        let url = format!("http://localhost:{}/", server.port());
+        let client = egress(grant_of(&server), Names::local(), &tls);
+        let request = |body| Request::builder().method(method).uri(&url).body(body);
+        let answer = send(&client, "a.wasm", request(other).unwrap()).await;
+        if ["GET", "HEAD"].contains(&method) {
+            assert_eq!(answer.failure(), Some(FailureKind::Denied), "{method}");
+            assert!(
+                answer.why().contains("must have no body"),
+                "{}",
+                answer.why()
+            );
+            assert_eq!(server.received(), "", "{method}");
+            let answer = send(&client, "a.wasm", request("").unwrap()).await;
+            assert_eq!(answer.failure(), None, "{method}");
+        } else {
+            assert_eq!(answer.failure(), None, "{method}");
+        }
+        // So the server reads no second request.
+        let received = server.received();
+        assert!(received.contains("\r\nconnection: close\r\n"), "{received}");
+    }
 }
 
 #[tokio::test]

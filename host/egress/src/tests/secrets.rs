@@ -381,6 +381,34 @@ async fn no_response_has_a_secret_of_another_request() {
 }
 
 #[tokio::test]
+async fn hosts_with_secrets_send_no_parts() {
+    let tls = Tls::new();
+    let part = "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\n\r\nS3cr3t";
+    let server = server(part, Some(&tls.acceptor)).await;
+    let host = format!("localhost:{}", server.port());
+    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+    let with_secret = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+    let without = egress(grant_of(&server), Names::local(), &tls);
+    let url = format!("https://{host}/");
+    let request = |name, value| Request::get(&url).header(name, value).body("").unwrap();
+    for name in ["range", "if-range", "If_Range"] {
+        let answer = send(&with_secret, "a.wasm", request(name, "bytes=0-5")).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
+        assert!(answer.why().contains("asks for a part"), "{}", answer.why());
+    }
+    assert_eq!(server.received(), "");
+    let answer = send(&with_secret, "a.wasm", request("accept-encoding", "gzip")).await;
+    assert_eq!(answer.failure(), Some(FailureKind::Secret));
+    let received = server.received();
+    assert!(
+        received.contains("accept-encoding: identity\r\n"),
+        "{received}"
+    );
+    let answer = send(&without, "a.wasm", request("range", "bytes=0-5")).await;
+    assert_eq!((answer.failure(), answer.status()), (None, 206));
+}
+
+#[tokio::test]
 async fn other_servers_learn_no_secret_from_delays() {
     let tls = Tls::new();
     let script = Script {

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -137,13 +137,22 @@ pub fn export(
     })
 }
 
-/// Checks that a bundle file would replace nothing but a regular file.
+/// Checks that a bundle file would replace nothing but another one. Guards against: a wrong name,
+/// such as that of the key, which would be lost.
 pub fn check_target(path: &Path) -> anyhow::Result<()> {
-    let is_other = fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    let cannot = || format!("cannot write `{}`", path.display());
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    ensure!(found.is_file(), "{}: it is not a regular file", cannot());
+    // The name of the first file in the tar, and the zeros behind it.
+    let mut start = [1; LAYOUT.len() + 1];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let is_bundle = read.is_ok() && start.strip_prefix(LAYOUT.as_bytes()) == Some(b"\0");
     ensure!(
-        !is_other,
-        "cannot write `{}`: it is not a regular file",
-        path.display()
+        is_bundle || found.len() == 0,
+        "{}: it is another file; remove it, or give another name",
+        cannot()
     );
     Ok(())
 }
@@ -616,7 +625,15 @@ mod tests {
         assert!(error.ends_with(": it leaks"), "{error}");
         let error = setup.open(Some(&signing_key().public())).unwrap_err();
         assert!(format!("{error:#}").contains("its signature is not valid"));
-        // Only regular files are replaced.
+        // Only bundle files and empty files are replaced.
+        for (text, is_replaced) in [("", true), ("oci-layout", false), ("a key", false)] {
+            let other = setup.folder.path().join("other.pem");
+            fs::write(&other, text).unwrap();
+            let exported = export(&other, &setup.lock, &setup.store, None);
+            assert_eq!(exported.is_ok(), is_replaced, "{text}");
+            assert_eq!(fs::read(&other).unwrap() == text.as_bytes(), !is_replaced);
+        }
+        setup.export();
         let link = setup.folder.path().join("link");
         std::os::unix::fs::symlink(setup.path(), &link).unwrap();
         assert!(export(&link, &setup.lock, &setup.store, None).is_err());

@@ -231,17 +231,14 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
                 && start.len() < RECORD_START.len()
                 && matches_pattern(start, RECORD_START)
         };
-        lines.find(|line| !is_part(line)).is_some_and(is_record)
+        lines.find(|line| !is_part(line)).map_or(!is_cut, is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
-        // After a record, a torn record may have any length. Otherwise its start must be
-        // complete.
-        (Some(true), false) if matches_pattern(without_zeros(rest), RECORD_START) => LogEnd::Torn,
-        (None, false)
-            if !is_cut
-                && rest.len() >= RECORD_START.len()
-                && matches_pattern(rest, RECORD_START) =>
+        // The first record of a file may be torn too.
+        (Some(true) | None, false)
+            if (last.is_some() || !is_cut)
+                && matches_pattern(without_zeros(rest), RECORD_START) =>
         {
             LogEnd::Torn
         }
@@ -415,12 +412,16 @@ mod tests {
             (format!("{record}\n{{\"ti\n"), LogEnd::Whole),
             (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),
             (format!("{{\"ti\n{record}\n"), LogEnd::Whole),
-            ("{\"ti\n".to_owned(), LogEnd::Foreign),
+            ("{\"ti\n".to_owned(), LogEnd::Whole),
             ("export\n{\"ti\n".to_owned(), LogEnd::Foreign),
             (format!("{record}\n\n{{\"ti\n"), LogEnd::Foreign),
             ("\n".to_owned(), LogEnd::Foreign),
-            ("{".to_owned(), LogEnd::Foreign),
-            (record[..10].to_owned(), LogEnd::Foreign),
+            (record[..1].to_owned(), LogEnd::Torn),
+            (record[..10].to_owned(), LogEnd::Torn),
+            (format!("{}\0\0", &record[..10]), LogEnd::Torn),
+            ("\0".repeat(4096), LogEnd::Torn),
+            (format!("\0{record}"), LogEnd::Foreign),
+            ("[".to_owned(), LogEnd::Foreign),
             (shell.to_owned(), LogEnd::Foreign),
             (format!("{record}\n{shell}"), LogEnd::Foreign),
             (

@@ -259,6 +259,64 @@ fn counts_records_before_a_chain() {
 }
 
 #[test]
+fn whole_lines_of_a_later_file_are_problems() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 2);
+    let later = unchained().replace("2026-01-01", "9026-01-01");
+    for (lines, is_problem) in [
+        (format!("{}\n", unchained()), false),
+        (format!("{}\n{later}\n", unchained()), true),
+        (format!("{later}\n{}\n", unchained()), true),
+        (later.clone(), true),
+        ("other text\n".to_owned(), true),
+        (format!("{{\"x\":1}}\n{}\n", unchained()), true),
+    ] {
+        fs::write(log.beside("audit.jsonl.0"), &lines).unwrap();
+        let report = log.verify(&["audit.jsonl", "audit.jsonl.0"]);
+        assert_eq!(
+            !report.problems.is_empty(),
+            is_problem,
+            "{lines}: {report:?}"
+        );
+        assert_eq!(report.unchained > 0, !is_problem, "{lines}: {report:?}");
+        // Without a chain, nothing says when logs began to have one.
+        let alone = log.verify(&["audit.jsonl.0"]);
+        assert!(alone.problems.is_empty(), "{lines}: {alone:?}");
+    }
+}
+
+#[test]
+fn counts_no_unchained_record_as_a_call() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 2);
+    let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
+    let forged = event("\"tool\":\"get_skill\",\"outcome\":\"failed\",\"duration_us\":9000000");
+    write!(file, "{forged}\n{forged}\n{}\n", unchained()).unwrap();
+    let shown = audit(&log, "show", &["audit.jsonl"], &["--by", "tool"]).stdout;
+    let rows: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0], ["TOOL", "CALLS", "ERRORS", "TIME", "UNCHAINED"]);
+    let calls: Vec<(&str, &str, &str, &str)> = rows[1..]
+        .iter()
+        .map(|row| (row[0], row[1], row[2], *row.last().unwrap()))
+        .collect();
+    assert_eq!(
+        calls[1..],
+        [(FORGED, "0", "0", "1"), ("get_skill", "0", "0", "2")]
+    );
+    assert_eq!((calls[0].1, calls[0].3), ("2", "0"), "{shown}");
+    let json = ["--by", "tool", "--output", "json"];
+    let shown = audit(&log, "show", &["audit.jsonl"], &json).stdout;
+    assert!(
+        shown.contains("\"calls\":0,\"errors\":0,\"duration_us\":0,"),
+        "{shown}"
+    );
+    assert!(shown.contains("\"unchained\":2"), "{shown}");
+}
+
+#[test]
 fn marks_nothing_in_an_honest_log() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();

@@ -16,10 +16,10 @@ use crate::lines::{Piece, PieceReader};
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The beginning of a record, up to its time.
-const BEFORE_TIME: &[u8] = b"{\"time\":\"";
+pub(crate) const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 
 /// The number of bytes of a record's time.
-const TIME_BYTES: usize = 24;
+pub(crate) const TIME_BYTES: usize = 24;
 
 /// The maximum bytes at the beginning of a file that are searched for its first record. Guards
 /// against: reading a file without records twice. A torn record before the first one is shorter.

@@ -18,6 +18,7 @@ use skillhost_sandbox::tool::audit::chain::{
 };
 
 use crate::external::ExternalCheckpoints;
+use crate::files::{BEFORE_TIME, TIME_BYTES};
 use crate::key::PublicKey;
 use crate::lines::MAX_LINE_BYTES;
 use crate::report::{LogProblem, VerifyReport};
@@ -33,8 +34,11 @@ const MAX_KEY_ID_CHARACTERS: usize = 64;
 const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// The beginning of every record.
-const BEFORE_TIME: &[u8] = b"{\"time\":\"";
+/// The time of a record as text, which sorts like the time.
+type RecordTime = [u8; TIME_BYTES];
+
+/// The time of a line that is no record. It sorts after all others.
+const NO_TIME: RecordTime = [0xff; TIME_BYTES];
 
 /// Verifies a chain.
 #[derive(Clone)]
@@ -48,6 +52,10 @@ pub struct Verifier {
     line: u64,
     /// True once this file has a record of the chain.
     has_chain: bool,
+    /// The time of the first record of a chain.
+    first_time: Option<RecordTime>,
+    /// The files without a chain that have whole lines.
+    unchained_files: Vec<Gap>,
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
@@ -81,6 +89,8 @@ struct Gap {
     unchained: u64,
     /// The last of these lines.
     last_unchained: u64,
+    /// The latest time of these lines.
+    latest: RecordTime,
 }
 
 /// The kinds of bytes that may stand between records of a chain.
@@ -171,6 +181,8 @@ impl Verifier {
             file: Arc::from(""),
             line: 0,
             has_chain: false,
+            first_time: None,
+            unchained_files: Vec::new(),
             is_broken: false,
             gap: Gap::default(),
             unended_record: None,
@@ -230,6 +242,7 @@ impl Verifier {
             self.add_to_gap(&[line, b"\n"], content, sequence, &problem);
             return false;
         }
+        self.first_time.get_or_insert_with(|| time_of(line));
         let gap_lines = self.gap.lines;
         let has_bad_gap = self.close_gap(link, event.as_ref());
         let explained = if has_bad_gap { gap_lines } else { 0 };
@@ -310,6 +323,7 @@ impl Verifier {
     /// Ends the check, and returns its result.
     pub fn finish(mut self) -> VerifyReport {
         self.end_file();
+        self.end_unchained_files();
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
@@ -538,6 +552,7 @@ impl Verifier {
         if content > GapContent::Torn && gap.last_unchained != problem.line {
             gap.unchained += 1;
             gap.last_unchained = problem.line;
+            gap.latest = gap.latest.max(time_of(parts[0]));
         }
         if content > gap.content || gap.problem.is_none() {
             (gap.content, gap.problem) = (content, Some(problem));
@@ -550,13 +565,24 @@ impl Verifier {
         let gap = std::mem::take(&mut self.gap);
         let unended = self.unended_record.take();
         let unended_bytes = unended.map_or(0, |record| record.len() as u64);
-        match (gap.content, gap.problem) {
+        match (gap.content, gap.problem.clone()) {
             (GapContent::Torn, _) => self.report.torn_bytes += gap.bytes + unended_bytes,
-            (GapContent::Unchained, _) if !self.has_chain => {
-                self.report.unchained += gap.unchained;
-            }
+            (GapContent::Unchained, _) if !self.has_chain => self.unchained_files.push(gap),
             (_, Some(problem)) => self.push(problem),
             (_, None) => {}
+        }
+    }
+
+    /// Counts the lines of files without a chain. They are a problem unless all of them are older
+    /// than the first chain.
+    fn end_unchained_files(&mut self) {
+        for gap in std::mem::take(&mut self.unchained_files) {
+            match gap.problem {
+                Some(problem) if self.first_time.is_some_and(|first| first < gap.latest) => {
+                    self.push(problem);
+                }
+                _ => self.report.unchained += gap.unchained,
+            }
         }
     }
 
@@ -581,6 +607,14 @@ impl Verifier {
             self.report.problems_left_out += 1;
         }
     }
+}
+
+/// Returns the time of a record, or [`NO_TIME`] for another line.
+fn time_of(line: &[u8]) -> RecordTime {
+    let rest = line.strip_prefix(BEFORE_TIME);
+    rest.and_then(<[u8]>::first_chunk)
+        .copied()
+        .unwrap_or(NO_TIME)
 }
 
 /// Returns the message that the records from `first` to before `next` are missing.

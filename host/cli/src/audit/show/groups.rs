@@ -41,6 +41,9 @@ struct Group {
     calls: u64,
     errors: u64,
     duration_us: u64,
+    /// The records that do not follow the one before them. Anybody may have written them, so they
+    /// are no calls.
+    unchained: u64,
 }
 
 impl Groups {
@@ -69,6 +72,10 @@ impl Groups {
         } else {
             &mut self.others
         };
+        if !record.is_chained {
+            group.unchained += 1;
+            return;
+        }
         group.calls += 1;
         group.errors += u64::from(ERRORS.contains(&&*record.outcome));
         let duration = record.duration_us.unwrap_or_default();
@@ -85,22 +92,35 @@ impl Groups {
         sorted
     }
 
-    /// Returns a table for people: the names, calls, errors and the total time.
+    /// Returns a table for people: the names, calls, errors and the total time, and unchained records
+    /// if there are any.
     pub(super) fn table(&self) -> Vec<Line> {
         let header = match self.by {
             GroupBy::Skill => "SKILL",
             GroupBy::Tool => "TOOL",
         };
-        let mut rows = vec![[header, "CALLS", "ERRORS", "TIME"].map(str::to_owned)];
+        let unchained = |number: &str| match self.unchained {
+            0 => String::new(),
+            _ => format!("  {number:>9}"),
+        };
+        let columns = [header, "CALLS", "ERRORS", "TIME", &unchained("UNCHAINED")];
+        let mut rows = vec![columns.map(str::to_owned)];
         let row = |name: String, group: &Group| {
             let (calls, errors) = (group.calls.to_string(), group.errors.to_string());
-            [name, calls, errors, milliseconds(group.duration_us)]
+            let unchained = unchained(&group.unchained.to_string());
+            [
+                name,
+                calls,
+                errors,
+                milliseconds(group.duration_us),
+                unchained,
+            ]
         };
         for (name, group) in self.sorted() {
             let name = name.map_or_else(|| "-".to_owned(), |name| terminal::name(name).to_string());
             rows.push(row(name, group));
         }
-        if self.others.calls > 0 {
+        if self.others.calls + self.others.unchained > 0 {
             rows.push(row("(others)".to_owned(), &self.others));
         }
         if rows.len() == 1 {
@@ -113,10 +133,10 @@ impl Groups {
                 .unwrap_or(0)
         };
         let widths = [0, 1, 2, 3].map(width);
-        let lines = rows.iter().map(|[name, calls, errors, time]| {
+        let lines = rows.iter().map(|[name, calls, errors, time, unchained]| {
             let padding = " ".repeat(widths[0] - name.width());
             format_line!(
-                "{name}{padding}  {calls:>calls_width$}  {errors:>errors_width$}  {time:>time_width$}",
+                "{name}{padding}  {calls:>calls_width$}  {errors:>errors_width$}  {time:>time_width$}{unchained}",
                 calls_width = widths[1],
                 errors_width = widths[2],
                 time_width = widths[3],
@@ -137,6 +157,7 @@ impl Groups {
                 "calls": group.calls,
                 "errors": group.errors,
                 "duration_us": group.duration_us,
+                "unchained": group.unchained,
             })
         };
         let mut lines: Vec<_> = self
@@ -144,7 +165,7 @@ impl Groups {
             .into_iter()
             .map(|(name, group)| line(name, group))
             .collect();
-        if self.others.calls > 0 {
+        if self.others.calls + self.others.unchained > 0 {
             let mut others = line(None, &self.others);
             others["others"] = json!(true);
             lines.push(others);

@@ -33,6 +33,12 @@ pub(in super::super) const RULES: &[Rule] = &[
          joiners between letters that need them are no finding.",
     ),
     Rule::warning(
+        "hidden-control",
+        "A file has control characters, or others that are not visible.",
+        "Remove them. A terminal may obey them, and a model can read a text in them that no person \
+         sees. Tabs and line ends are no finding.",
+    ),
+    Rule::warning(
         "hidden-comment",
         "A Markdown file has an HTML comment that is long enough for an instruction.",
         "Write it as visible text, or remove it. A rendered page does not show a comment, but a \
@@ -108,9 +114,11 @@ pub(in super::super) fn file_findings(text: &str) -> Vec<Finding> {
 }
 
 fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
-    let (mut tags, mut direction, mut runs) = <(Places, Places, Places)>::default();
+    let (mut tags, mut direction) = <(Places, Places)>::default();
+    let (mut runs, mut controls) = <(Places, Places)>::default();
     for (line, number) in text.lines().zip(first_line..) {
-        if line.is_ascii() {
+        // Most lines are printable ASCII.
+        if line.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
             continue;
         }
         let is_right_to_left = line.chars().any(is_right_to_left);
@@ -130,7 +138,9 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
                         _ => runs.add(number, 1),
                     }
                 }
-                Kind::Other => {}
+                // Fonts show symbols for them.
+                Kind::Other if is_private_use(c) => {}
+                Kind::Other => controls.add(number, 1),
             }
         }
     }
@@ -143,6 +153,7 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
             "it changes the direction of text, so a person sees another order than a model reads",
         ),
         runs.finding("hidden-run", "adjacent zero-width character", unseen),
+        controls.finding("hidden-control", "control or invisible character", unseen),
     ]
     .into_iter()
     .flatten()
@@ -163,6 +174,11 @@ fn comment_finding(text: &str, first_line: u32) -> Option<Finding> {
 /// Returns whether a character is a mark that text of both directions needs.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Returns whether a character is for private use.
+fn is_private_use(c: char) -> bool {
+    matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{ffffd}' | '\u{100000}'..='\u{10fffd}')
 }
 
 /// Returns whether a letter is written from right to left: Hebrew to Arabic, and their
@@ -206,6 +222,12 @@ mod tests {
             ("a\u{feff}\u{feff}".to_owned(), &[("hidden-run", 1)]),
             ("a\u{fe01}\u{e0101}".to_owned(), &[("hidden-run", 1)]),
             ("数\u{200d}\u{200d}据".to_owned(), &[("hidden-run", 1)]),
+            ("a\u{1b}[2J".to_owned(), &[("hidden-control", 1)]),
+            ("a\n\u{7f}\u{c}\u{b}".to_owned(), &[("hidden-control", 2)]),
+            ("é\u{85}".to_owned(), &[("hidden-control", 1)]),
+            ("a\u{2800}\u{2028}".to_owned(), &[("hidden-control", 1)]),
+            ("a\u{1d173}\u{1bca0}".to_owned(), &[("hidden-control", 1)]),
+            ("a\u{fdd0}\u{fff9}".to_owned(), &[("hidden-control", 1)]),
             (
                 "\u{200b}\u{200b}\u{e0041}\n\u{202d}".to_owned(),
                 &[
@@ -231,7 +253,8 @@ mod tests {
             "a\u{200b}b\u{ad}c\u{2060}",
             "سلام\u{200f} (a)\u{200e}",
             "数据 データ café",
-            "\u{e0b0}\u{e0b1} \u{1b}[2J",
+            "\u{e0b0}\u{e0b1}\tb",
+            "a\r\nb\n",
         ] {
             assert_eq!(found(text), [], "{text:?}");
         }
@@ -275,6 +298,7 @@ mod tests {
              model reads it",
             &"Do it. ".repeat(50)[..79]
         );
-        assert_eq!(message(&comment), expected);
+        let last = file_findings(&comment).pop().unwrap();
+        assert_eq!(last.message, expected);
     }
 }

@@ -121,19 +121,22 @@ pub(super) fn findings<'a>(
     findings
 }
 
-/// Returns the Markdown files of the folder that a body names anywhere: in text, code, HTML, or a
-/// link with signs that a template or a pattern has too.
+/// Returns the Markdown files of the folder that a body names anywhere: in text, code, HTML, a link
+/// with signs that a template or a pattern has too, behind a variable, or beside other letters.
 fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for (line, number) in split.body.lines().zip(split.body_line..) {
         let words = line.split(|c: char| c.is_whitespace() || "()[]<>\"'`|=,;".contains(c));
-        for word in words {
+        let slashes = line.replace('\\', "/");
+        let in_ascii = slashes.split(|c: char| !(c.is_ascii_alphanumeric() || "._/-".contains(c)));
+        let in_ascii = in_ascii.map(|word| word.trim_start_matches('/'));
+        for word in words.chain(in_ascii) {
             let word = word.split(['#', '?']).next().unwrap_or_default();
             let word = word
                 .trim_end_matches(['.', ':', '!'])
                 .trim_start_matches('@');
-            if !is_markdown(Path::new(word)) || !seen.insert(word) {
+            if !is_markdown(Path::new(word)) || !seen.insert(word.to_owned()) {
                 continue;
             }
             if seen.len() > MAX_LOOKUPS {
@@ -145,7 +148,7 @@ fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
             if path.is_some_and(|path| !is_skill_md(&path) && folder.lookup(&path, true).is_ok()) {
                 found.push(Reference {
                     line: number,
-                    path: word.into(),
+                    path: word.to_owned().into(),
                 });
             }
         }
@@ -272,15 +275,21 @@ mod tests {
     fn searches_files_that_are_mentioned_for_hidden_text() {
         let hidden = || "b\u{e0041}\u{e0042}\n[x](SKILL.md) [other](other.md)".to_owned();
         let body = "`code.md` and text.md. <a href=\"tag.md#x\">t</a> @at.md [i](i{x}.md) \
-                    [w](r/w*.md) `r/h{x}.md` https://a.b/url.md missing.md ../a/out.md SKILL.md";
+                    [w](r/w*.md) `r/h{x}.md` https://a.b/url.md missing.md ../a/out.md SKILL.md \
+                    **bold.md** 読むr/beside.mdを読む {baseDir}/r/dir.md r\\back.md ${A}/var.md";
         let read = [
             "at.md",
+            "bold.md",
             "code.md",
             "i{x}.md",
+            "r/back.md",
+            "r/beside.md",
+            "r/dir.md",
             "r/h{x}.md",
             "r/w*.md",
             "tag.md",
             "text.md",
+            "var.md",
         ];
         let mut files = vec![skill(body)];
         files.extend(read.iter().map(|path| (*path, hidden())));

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+    header, response,
 };
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -43,11 +44,11 @@ const DROPPED: [HeaderName; 9] = [
 /// Headers by which some servers replace the method, the host or the path, besides those that
 /// [`replaces_target`] finds by their words. Guards against: a request that does something else
 /// than its rule allows.
-const OVERRIDES: [&str; 4] = ["destination", "forwarded", "x_host", "x_http_method"];
+const OVERRIDES: [&str; 3] = ["destination", "x_host", "x_http_method"];
 
 /// Headers that ask for a part of a response. Guards against: a guest that reads a secret in parts,
 /// of which none is the secret.
-const RANGES: [HeaderName; 2] = [header::IF_RANGE, header::RANGE];
+const RANGES: [&str; 5] = ["a_im", "if_range", "range", "request_range", "x_ms_range"];
 
 /// The body of a response to the host.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
@@ -114,27 +115,34 @@ impl<R: Resolve> Sender<R> {
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
         let by = grant.allow(&target).map_err(|why| denied(&why))?;
         outcome.rule = Some(by.to_string());
-        if let Some(name) = replacing_header(request.headers()) {
+        let replacing = headers_and_trailers(request.headers()).find(|name| replaces_target(name));
+        if let Some(name) = replacing {
             let why = format!("its header `{name}` may replace the method, host or path");
             return Err(denied(&why));
         }
         let method = request.method();
         // Some servers do not read it, and take it for the next request.
-        if [Method::GET, Method::HEAD].contains(method) && !request.body().is_end_stream() {
+        let is_any = |names: [&str; 2]| {
+            names
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(method.as_str()))
+        };
+        if is_any(["GET", "HEAD"]) && !request.body().is_end_stream() {
             return Err(denied(&format!("a {method} request must have no body")));
         }
         let receives_secrets = self.secrets.are_sent_to(&target);
         if receives_secrets {
-            let mut names = request.headers().keys();
-            if let Some(name) = names.find(|name| is_like_any(name, &RANGES)) {
+            let is_range = |name: &&str| RANGES.contains(&&*as_variable(name));
+            if let Some(name) = headers_and_trailers(request.headers()).find(is_range) {
                 let why = format!(
                     "its header `{name}` asks for a part of a response, and its host may receive \
                      secrets"
                 );
                 return Err(denied(&why));
             }
-            // A secret is found only in text that is not compressed.
-            remove_like(request.headers_mut(), &[header::ACCEPT_ENCODING]);
+            // A secret is found only as it is.
+            let choices = [header::ACCEPT_CHARSET, header::ACCEPT_ENCODING];
+            remove_like(request.headers_mut(), &choices);
             let identity = HeaderValue::from_static("identity");
             request
                 .headers_mut()
@@ -159,7 +167,7 @@ impl<R: Resolve> Sender<R> {
         head.version = Version::HTTP_11;
         // They have the reason phrase, which may contain a secret.
         head.extensions.clear();
-        if receives_secrets && head.status == StatusCode::PARTIAL_CONTENT {
+        if receives_secrets && is_part(&head) {
             let why = "the server sent a part of a response, which may be a part of a secret";
             return Err(Failure::new(FailureKind::Secret, why));
         }
@@ -259,14 +267,23 @@ fn as_variable(name: &str) -> String {
     name.chars().map(read).collect()
 }
 
-/// Returns the name of a header or trailer that may replace the method, the host or the path.
-fn replacing_header(headers: &HeaderMap) -> Option<&str> {
-    // Only the trailers that this header declares are sent.
+/// Returns the names of the headers and trailers of a request. Only the trailers that `Trailer`
+/// declares are sent.
+fn headers_and_trailers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let trailers = headers.get_all(header::TRAILER).iter();
     let trailers = trailers.filter_map(|value| value.to_str().ok());
     let trailers = trailers.flat_map(|value| value.split(',')).map(str::trim);
-    let mut names = headers.keys().map(HeaderName::as_str).chain(trailers);
-    names.find(|name| replaces_target(name))
+    headers.keys().map(HeaderName::as_str).chain(trailers)
+}
+
+/// Returns whether a response may be a part of another one.
+fn is_part(head: &response::Parts) -> bool {
+    let content_type = head.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.map(|value| value.as_bytes().to_ascii_lowercase());
+    let status = head.status;
+    status == StatusCode::PARTIAL_CONTENT
+        || status == StatusCode::IM_USED
+        || content_type.is_some_and(|it| it.trim_ascii_start().starts_with(b"multipart/byteranges"))
 }
 
 /// Returns whether some servers take the method, the host or the path from a header. Frameworks and
@@ -275,7 +292,8 @@ fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
     let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
     OVERRIDES.contains(&&*name)
-        || (name.starts_with("x_forwarded_") && name != "x_forwarded_for")
+        || name.starts_with("forwarded")
+        || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
         || has(&["original", "override", "rewrite"])
             && has(&["host", "method", "path", "uri", "url"])
 }

@@ -226,7 +226,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         return Err(TargetError::Path);
     }
     let path = remove_dot_segments(&decode_unreserved(path)?);
-    let mut decoded = path.clone();
+    let mut decoded = read_look_alikes(&path);
     // A server may decode more than once.
     for decodings in 0.. {
         let Some(next) = decode(decoded.as_bytes()) else {
@@ -236,13 +236,13 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
             return Err(TargetError::Path);
         }
         // Some servers take bytes that are not UTF-8, such as `%c0%af`, for a `/`.
-        decoded = String::from_utf8(next).map_err(|_| TargetError::Path)?;
+        let next = String::from_utf8(next).map_err(|_| TargetError::Path)?;
+        decoded = read_look_alikes(&next);
     }
     // A careless server ends a path at a zero byte, or a header at a line break.
     if decoded.contains(|c: char| c.is_ascii_control()) {
         return Err(TargetError::Path);
     }
-    let decoded = read_look_alikes(&decoded);
     // Some servers decode `%u002f`.
     if decoded.split('%').skip(1).any(is_unicode_escape) {
         return Err(TargetError::Path);
@@ -266,8 +266,13 @@ fn is_dots(segment: &str) -> bool {
 /// to a code page, or removes what is not visible.
 fn read_look_alikes(path: &str) -> String {
     let mut read = String::with_capacity(path.len());
-    for c in path.chars().filter(|c| !is_hidden(*c)) {
+    let is_kept = |c: &char| !is_hidden(*c) || c.is_control() || c.is_whitespace();
+    for c in path.chars().filter(is_kept) {
         match c {
+            '\u{fe5f}' | '\u{ff03}' => read.push('#'),
+            '\u{fe6a}' | '\u{ff05}' => read.push('%'),
+            '\u{fe54}' | '\u{ff1b}' => read.push(';'),
+            '\u{fe56}' | '\u{ff1f}' => read.push('?'),
             '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => read.push('.'),
             '\u{2025}' | '\u{fe30}' => read.push_str(".."),
             '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{fe68}' | '\u{ff0f}' | '\u{ff3c}' => {

@@ -391,11 +391,20 @@ async fn hosts_with_secrets_send_no_parts() {
     let without = egress(grant_of(&server), Names::local(), &tls);
     let url = format!("https://{host}/");
     let request = |name, value| Request::get(&url).header(name, value).body("").unwrap();
-    for name in ["range", "if-range", "If_Range"] {
+    for name in [
+        "range",
+        "if-range",
+        "If_Range",
+        "Request-Range",
+        "x-ms-range",
+        "a-im",
+    ] {
         let answer = send(&with_secret, "a.wasm", request(name, "bytes=0-5")).await;
         assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
         assert!(answer.why().contains("asks for a part"), "{}", answer.why());
     }
+    let answer = send(&with_secret, "a.wasm", request("trailer", "x-sum, Range")).await;
+    assert_eq!(answer.failure(), Some(FailureKind::Denied));
     assert_eq!(server.received(), "");
     let answer = send(&with_secret, "a.wasm", request("accept-encoding", "gzip")).await;
     assert_eq!(answer.failure(), Some(FailureKind::Secret));
@@ -404,6 +413,18 @@ async fn hosts_with_secrets_send_no_parts() {
         received.contains("accept-encoding: identity\r\n"),
         "{received}"
     );
+    for head in [
+        "226 IM Used\r\n",
+        "200 OK\r\ncontent-type: Multipart/Byteranges; boundary=a\r\n",
+    ] {
+        let part = format!("HTTP/1.1 {head}content-length: 6\r\n\r\nS3cr3t");
+        let server = super::server(part, Some(&tls.acceptor)).await;
+        let host = format!("localhost:{}", server.port());
+        let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+        let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+        let answer = send(&client, "a.wasm", get(&format!("https://{host}/"))).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Secret), "{head}");
+    }
     let answer = send(&without, "a.wasm", request("range", "bytes=0-5")).await;
     assert_eq!((answer.failure(), answer.status()), (None, 206));
 }

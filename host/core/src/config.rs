@@ -2,8 +2,8 @@
 //! value. Nothing is guessed.
 //!
 //! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`, `[issuers]`,
-//! `[process]`, `[components]` and `[trust]` are for programs around a host: the crates that use them read them as
-//! [`FileSettings`]. [`Config`] does not read them.
+//! `[process]`, `[components]` and `[trust]` are for programs around a host: the crates that use
+//! them read them as [`FileSettings`]. [`Config`] does not read them.
 
 mod answers;
 mod audit;
@@ -57,8 +57,8 @@ pub struct Config {
     pub file: Option<String>,
     /// Folders of skills. If several have a skill of the same name, the first folder wins.
     pub skills: Vec<ConfiguredRoot>,
-    /// The names of skills that are not served, in whatever folder they are. A program fills them: a
-    /// configuration has no key for them.
+    /// The names of skills that are not served, in whatever folder they are. A program fills them:
+    /// a configuration has no key for them.
     pub withheld_skills: BTreeSet<String>,
     /// Folders of tool components.
     pub tools: Vec<ConfiguredPath>,

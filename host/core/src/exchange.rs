@@ -245,8 +245,8 @@ impl Format {
         (self.dialect().tools)(definitions)
     }
 
-    /// Returns the keywords that limit the arguments of a tool, and that its definition in this format
-    /// does not have. The host checks them anyway.
+    /// Returns the keywords that limit the arguments of a tool, and that its definition in this
+    /// format does not have. The host checks them anyway.
     pub fn dropped_keywords(self, definition: &Definition) -> BTreeSet<&str> {
         let written = self.tools(std::slice::from_ref(definition));
         let places = [

@@ -29,8 +29,8 @@ const MAX_LISTEN_BYTES: usize = 64 << 10;
 /// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
-/// The further copies of a message's text that are held besides the body and the parsed message: the
-/// arguments of the call, and their form for the guest.
+/// The further copies of a message's text that are held besides the body and the parsed message:
+/// the arguments of the call, and their form for the guest.
 const MORE_COPIES: usize = 2;
 
 /// A limit that a message exceeds.

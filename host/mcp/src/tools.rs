@@ -178,8 +178,8 @@ fn tool(definition: Definition, is_program_tool: impl Fn(&str) -> bool) -> Tool 
         Arc::new(object_schema(definition.input_schema)),
     )
     .with_title(definition.title)
-    // A component can neither write nor reach more than the skills. The program's own tools may note
-    // something for the operator.
+    // A component can neither write nor reach more than the skills. The program's own tools may
+    // note something for the operator.
     .with_annotations(
         ToolAnnotations::new()
             .read_only(is_read_only)

@@ -12,7 +12,8 @@ pub struct WatchedFile {
     stamp: Option<Stamp>,
 }
 
-/// The parts of a file's status that change when it is written or replaced: device, inode, size and status time.
+/// The parts of a file's status that change when it is written or replaced: device, inode, size and
+/// status time.
 type Stamp = (u64, u64, i64, i64, i64);
 
 impl WatchedFile {

@@ -1,4 +1,4 @@
-//! The forms of an answer that a client accepts: JSON, or a stream with one event.
+//! The forms of a response that a client accepts: JSON, or a stream with one event.
 //!
 //! The protocol asks clients to accept both. Many HTTP clients send `*/*` or no `Accept` at all.
 
@@ -38,13 +38,13 @@ impl AcceptedForms {
         !self.json && !self.event_stream
     }
 
-    /// Sends an answer in JSON as an event, if the client accepts only event streams. An error of
+    /// Sends a response in JSON as an event, if the client accepts only event streams. An error of
     /// HTTP stays JSON.
-    pub(crate) fn apply(self, answer: Response) -> Response {
-        if self.json || answer.status() != StatusCode::OK || !is_json(answer.headers()) {
-            return answer;
+    pub(crate) fn apply(self, response: Response) -> Response {
+        if self.json || response.status() != StatusCode::OK || !is_json(response.headers()) {
+            return response;
         }
-        let (mut parts, body) = answer.into_parts();
+        let (mut parts, body) = response.into_parts();
         let stream = HeaderValue::from_static(EVENT_STREAM);
         parts.headers.insert(CONTENT_TYPE, stream);
         let no_cache = HeaderValue::from_static("no-cache");
@@ -59,7 +59,7 @@ impl AcceptedForms {
 }
 
 /// Returns whether a client names event streams in its header `Accept`. A range such as `*/*` does
-/// not count: it also comes from clients that expect the answer to end.
+/// not count: it also comes from clients that expect the response to end.
 pub(crate) fn names_event_stream(headers: &HeaderMap) -> bool {
     ranges(headers).any(|(range, accepted)| accepted && range.eq_ignore_ascii_case(EVENT_STREAM))
 }
@@ -106,7 +106,7 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// The body of an answer in JSON, as an event.
+/// The body of a response in JSON, as an event.
 struct EventBody {
     before: Option<Bytes>,
     json: Body,

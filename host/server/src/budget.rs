@@ -14,9 +14,9 @@ use crate::client::ClientKey;
 /// The divisor of the capacity for the part that is divided among clients.
 const CLIENTS_DIVISOR: usize = 2;
 
-/// The divisor of the capacity for the part that one peer leaves to others. Guards against: one peer
-/// that takes everything. The part is small because, without a token, all programs of a machine may
-/// have one address.
+/// The divisor of the capacity for the part that one peer leaves to others. Guards against: one
+/// peer that takes everything. The part is small because, without a token, all programs of a
+/// machine may have one address.
 const OTHERS_DIVISOR: usize = 4;
 
 /// A bounded number of units, such as requests or bytes.

@@ -33,7 +33,7 @@ use skillhost_identity::CertificateNames;
 use crate::HttpLimits;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
-use crate::peer_watch::{AnswerState, PeerWatch};
+use crate::peer_watch::{PeerWatch, ResponseState};
 use crate::reply::{RETRY_AFTER_SECONDS, busy_text};
 use crate::slots::{ConnectionSlot, ConnectionSlots};
 use crate::stream::Stream;
@@ -51,11 +51,11 @@ const MAX_BUFFER_BYTES: usize = 64 << 10;
 /// connection has only this one request, because no other kind may run there.
 const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
-/// The maximum number of connections over the limit that get an answer at a time. Others are closed
-/// at once. Guards against: a flood of connections.
+/// The maximum number of connections over the limit that get a response at a time. Others are
+/// closed at once. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
 
-/// The time that a peer has to read such an answer.
+/// The time that a peer has to read such a response.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// The pause after an error of the system, such as too few descriptors.
@@ -101,7 +101,7 @@ impl Acceptor {
                 // So its first bytes are read before the next connection can evict it.
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
-                self.metrics.count_answer("none", 503);
+                self.metrics.count_response("none", 503);
                 // Within TLS, the peer could not read it.
                 if self.tls.is_none() {
                     open.spawn(refuse(stream, peer, permit));
@@ -201,7 +201,7 @@ struct Handshake {
 
 impl HttpConnection {
     async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
-        // Most answers are small.
+        // Most responses are small.
         stream.set_no_delay();
         let watched = match stream.second_handle() {
             Ok(stream) => stream,
@@ -212,15 +212,19 @@ impl HttpConnection {
         };
         let stream =
             WriteTimeout::new(stream, self.limits.write_time, Some(Arc::clone(&self.slot)));
-        let (watch, answers) = PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
+        let (watch, response_state) =
+            PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
         let served = async {
             match tls {
-                None => self.answer(stream, None, answers, keep_alive).await,
-                Some(handshake) => self.answer_over_tls(stream, handshake, answers).await,
+                None => self.answer(stream, None, response_state, keep_alive).await,
+                Some(handshake) => {
+                    self.answer_over_tls(stream, handshake, response_state)
+                        .await
+                }
             }
         };
         tokio::select! {
-            // The watch first, so that it notices the peer's end before an answer begins.
+            // The watch first, so that it notices the peer's end before a response begins.
             biased;
             () = watch.gone() => {}
             () = served => {}
@@ -231,7 +235,7 @@ impl HttpConnection {
         self,
         stream: WriteTimeout<Stream>,
         handshake: Handshake,
-        answers: Sender<AnswerState>,
+        response_state: Sender<ResponseState>,
     ) {
         let tls = handshake.tls;
         let accepting = tls.acceptor().accept(stream);
@@ -249,7 +253,7 @@ impl HttpConnection {
                 }
                 let names = tls::certificate_names(chain.as_deref());
                 let end = self.end.clone();
-                let answering = self.answer(stream, names, answers, true);
+                let answering = self.answer(stream, names, response_state, true);
                 let ending = async {
                     tls.until_refused(certificate.flatten()).await;
                     tracing::info!("closing the connection: its certificate is no longer valid");
@@ -271,7 +275,7 @@ impl HttpConnection {
         self,
         stream: S,
         names: Option<CertificateNames>,
-        answers: Sender<AnswerState>,
+        response_state: Sender<ResponseState>,
         keep_alive: bool,
     ) where
         S: AsyncRead + AsyncWrite + Send + Unpin,
@@ -293,18 +297,18 @@ impl HttpConnection {
             if let Some(names) = &names {
                 request.extensions_mut().insert(names.clone());
             }
-            answers.send_replace(AnswerState::Awaited(request.version()));
-            let answers = answers.clone();
+            response_state.send_replace(ResponseState::Awaited(request.version()));
+            let response_state = response_state.clone();
             let answering = router.call(request);
             async move {
-                let answer = answering.await?;
-                let is_complete = answer.body().size_hint().exact().is_some();
-                answers.send_replace(if is_complete {
-                    AnswerState::Known
+                let response = answering.await?;
+                let is_complete = response.body().size_hint().exact().is_some();
+                response_state.send_replace(if is_complete {
+                    ResponseState::Known
                 } else {
-                    AnswerState::Streamed
+                    ResponseState::Streamed
                 });
-                Ok::<_, Infallible>(answer)
+                Ok::<_, Infallible>(response)
             }
         });
         let connection = http1::Builder::new()
@@ -351,15 +355,15 @@ async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     tracing::info!(%peer, "refused a connection: `connections` are open");
     let text = busy_text("connections");
     let length = text.len();
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
          retry-after: {RETRY_AFTER_SECONDS}\r\ncontent-type: text/plain; charset=utf-8\r\n\
          content-length: {length}\r\n\r\n{text}"
     );
     let answered = async {
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
-        // Closing with unread bytes would reset the connection, and lose the answer.
+        // Closing with unread bytes would reset the connection, and lose the response.
         let mut request = [0; 4096];
         while stream.read(&mut request).await? > 0 {}
         io::Result::Ok(())

@@ -1,5 +1,5 @@
 //! `/mcp`: hands the body of a request to rmcp, and holds the request's resources until the last
-//! byte of the answer is written.
+//! byte of the response is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +25,11 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::{AcceptedForms, EVENT_STREAM, is_json};
-use crate::answer::{AnswerBody, AnswerEnd, RequestResources, end_of_request, end_of_stream};
-use crate::answer_budget::AnswerBudget;
 use crate::budget::{Budget, Holder, Lease};
 use crate::headers::{self, PROTOCOL_VERSION, SESSION_ID};
-use crate::reply::{and_close, busy, error_answer, into_error, over_budget, refusal};
+use crate::reply::{and_close, busy, error_response, into_error, over_budget, refusal};
+use crate::response::{RequestResources, ResponseBody, ResponseEnd, end_of_request, end_of_stream};
+use crate::response_budget::ResponseBudget;
 use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
@@ -47,7 +47,7 @@ pub(crate) struct Endpoint<S> {
     requests: Arc<Budget>,
     streams: Arc<Budget>,
     bodies: Arc<Budget>,
-    answers: AnswerBudget,
+    responses: ResponseBudget,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
@@ -64,7 +64,7 @@ struct Asked {
     may_use_session: bool,
 }
 
-/// A message to rmcp, with what its answer needs.
+/// A message to rmcp, with what its response needs.
 struct Message {
     is_json: bool,
     is_subscription: bool,
@@ -73,10 +73,10 @@ struct Message {
     /// The protocol revision that the headers name.
     version: Option<HeaderValue>,
     body: Bytes,
-    /// The end of the answer, if it is a stream.
-    end_of_stream: AnswerEnd,
+    /// The end of the response, if it is a stream.
+    end_of_stream: ResponseEnd,
     cancelled: CancellationToken,
-    /// The session id that the answer to a handshake gets.
+    /// The session id that the response to a handshake gets.
     session_id: Option<HeaderValue>,
 }
 
@@ -95,7 +95,7 @@ impl<S: ServerHandler> Endpoint<S> {
             requests: Budget::new(limits.requests, clients),
             streams: Budget::new(limits.streams, clients),
             bodies: Budget::new(limits.bodies, clients),
-            answers: AnswerBudget::new(limits.answers, clients),
+            responses: ResponseBudget::new(limits.answers, clients),
             sessions,
             changes,
             limits,
@@ -103,8 +103,8 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes the resources that a request or stream needs until its answer is written. If a budget
-    /// is used up, returns the name of its limit in `[http]`.
+    /// Takes the resources that a request or stream needs until its response is written. If a
+    /// budget is used up, returns the name of its limit in `[http]`.
     fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, &'static str> {
         let (budget, limit) = if is_stream {
             (&self.streams, "streams")
@@ -116,7 +116,7 @@ impl<S: ServerHandler> Endpoint<S> {
         // The connection of a client is protected already.
         let slot = asked.slot.as_ref().filter(|_| client.is_none());
         let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
-        let answers = client.clone().unwrap_or(Holder::Anybody);
+        let response_holder = client.clone().unwrap_or(Holder::Anybody);
         let holder = client.or(peer).unwrap_or(Holder::Anybody);
         let body_lease = self.bodies.empty_lease(holder.clone());
         let lease = budget.lease(holder).ok_or(limit)?;
@@ -130,7 +130,7 @@ impl<S: ServerHandler> Endpoint<S> {
             body_lease,
             _protection: protection,
             _in_flight: None,
-            answer_lease: self.answers.lease(answers),
+            answer_lease: self.responses.lease(response_holder),
         })
     }
 }
@@ -169,7 +169,7 @@ impl<S: ServerHandler> Endpoint<S> {
             };
             let end = end_of_stream(request.extensions());
             return changes::stream(changes.clone(), asked.client)
-                .map(|body| AnswerBody::wrap(body, end, resources));
+                .map(|body| ResponseBody::wrap(body, end, resources));
         }
         let allowed = if changes.is_some() {
             "GET, POST"
@@ -264,7 +264,7 @@ impl<S: ServerHandler> Endpoint<S> {
         self.handle(request, message, resources).await
     }
 
-    /// Hands a message to rmcp, and returns its answer with the resources of the request.
+    /// Hands a message to rmcp, and returns its response with the resources of the request.
     async fn handle(
         &self,
         request: Request,
@@ -272,45 +272,45 @@ impl<S: ServerHandler> Endpoint<S> {
         resources: RequestResources,
     ) -> Response {
         let request_time = self.limits.request_time;
-        let answer = tokio::time::timeout(request_time, self.service.handle(request));
+        let response = tokio::time::timeout(request_time, self.service.handle(request));
         // Dropping the future stops the guest.
-        let answer = tokio::select! {
-            answer = answer => match answer {
-                Ok(answer) => answer.map(Body::new),
+        let response = tokio::select! {
+            response = response => match response {
+                Ok(response) => response.map(Body::new),
                 Err(_) => timed_out(request_time),
             },
             () = self.abort.cancelled() => reply::shutting_down(),
             () = message.cancelled.cancelled() => return cancelled(message.takes_stream),
         };
         resources.answer_lease.end_turn();
-        let answer = match answer.status() {
+        let response = match response.status() {
             // rmcp refuses a body that is not a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if message.is_json => {
                 return malformed(&message.body, None);
             }
-            StatusCode::BAD_REQUEST if !is_json(answer.headers()) => {
-                unsupported_version(answer, &message)
+            StatusCode::BAD_REQUEST if !is_json(response.headers()) => {
+                unsupported_version(response, &message)
             }
-            _ => answer,
+            _ => response,
         };
-        let mut answer = into_error(answer, || request_id(&message.body)).await;
-        // A plain answer, or an error in place of one that did not fit.
-        if let Some(length) = answer.body().size_hint().exact()
+        let mut response = into_error(response, || request_id(&message.body)).await;
+        // A plain response, or an error in place of one that did not fit.
+        if let Some(length) = response.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
         {
             tracing::info!("dropped an answer: too few bytes are left in `answers`");
             return into_error(busy("answers"), || request_id(&message.body)).await;
         }
         drop(message.body);
-        if let (StatusCode::OK, Some(id)) = (answer.status(), message.session_id) {
-            answer.headers_mut().insert(SESSION_ID, id);
+        if let (StatusCode::OK, Some(id)) = (response.status(), message.session_id) {
+            response.headers_mut().insert(SESSION_ID, id);
         }
         let end = if message.is_subscription {
             message.end_of_stream
         } else {
             end_of_request(request_time, message.cancelled)
         };
-        answer.map(|body| AnswerBody::wrap(Body::new(body), end, resources))
+        response.map(|body| ResponseBody::wrap(Body::new(body), end, resources))
     }
 }
 
@@ -333,7 +333,7 @@ impl<S> Endpoint<S> {
         match request_id(&body) {
             Some(id) => {
                 let error = skillhost_mcp::over_budget(error);
-                error_answer(StatusCode::OK, Some(id), &error)
+                error_response(StatusCode::OK, Some(id), &error)
             }
             None => over_budget(error),
         }
@@ -371,7 +371,7 @@ fn unsupported_version(refusal: Response, message: &Message) -> Response {
     };
     let supported = ProtocolVersion::KNOWN_VERSIONS;
     let error = ErrorData::unsupported_protocol_version(requested, supported);
-    error_answer(refusal.status(), request_id(&message.body), &error)
+    error_response(refusal.status(), request_id(&message.body), &error)
 }
 
 /// Answers a body that is not an MCP message with a JSON-RPC error, under the request's id if that
@@ -395,7 +395,7 @@ fn malformed(body: &[u8], problem: Option<&str>) -> Response {
         ),
     };
     let error = ErrorData::new(code, message, None);
-    error_answer(StatusCode::BAD_REQUEST, request_id(body), &error)
+    error_response(StatusCode::BAD_REQUEST, request_id(body), &error)
 }
 
 /// Returns the id of a request, if it can be parsed.

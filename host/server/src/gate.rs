@@ -1,6 +1,6 @@
 //! The gate before MCP and the metrics: checks host and origin first, then the client. Counts every
 //! answer, and the bytes that a client sends and receives: all bytes from its connections, and the
-//! bodies of its answers.
+//! bodies of its responses.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Gate {
     pub(crate) clients: Clients,
 }
 
-/// Marks the answer to a client's request.
+/// Marks the response to a client's request.
 #[derive(Clone)]
 struct ForClient;
 
@@ -52,16 +52,16 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
         return gate.with_client(request, next).await;
     };
     // An allowed page of another origin: its browser sends a preflight without the token first, and
-    // needs CORS headers in every answer.
-    let mut answer = match *request.method() {
+    // needs CORS headers in every response.
+    let mut response = match *request.method() {
         Method::OPTIONS => preflight(&request),
         _ => gate.with_client(request, next).await,
     };
-    let headers = answer.headers_mut();
+    let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(SESSION_ID));
     headers.append(VARY, HeaderValue::from_static("origin"));
-    answer
+    response
 }
 
 impl Gate {
@@ -85,9 +85,9 @@ impl Gate {
         }
         match identity {
             Ok(identity) => {
-                let mut answer = admit_client(identity, request, next).await;
-                answer.extensions_mut().insert(ForClient);
-                answer
+                let mut response = admit_client(identity, request, next).await;
+                response.extensions_mut().insert(ForClient);
+                response
             }
             Err(refusal) => {
                 tracing::info!("refused a request: {refusal}");
@@ -96,8 +96,8 @@ impl Gate {
         }
     }
 
-    /// Refuses a request. The answer says how to get a token (RFC 6750 and RFC 9728), but not what
-    /// is wrong with the request's token.
+    /// Refuses a request. The response says how to get a token (RFC 6750 and RFC 9728), but not
+    /// what is wrong with the request's token.
     fn refuse(&self, refusal: &Refusal) -> Response {
         let metadata = self.clients.resource_metadata();
         let (status, error, scopes) = match refusal {
@@ -194,11 +194,11 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     request.extensions_mut().insert(expiry);
     let count_sent = count.clone();
     let request = request.map(|body| inspect(body, move |_| count_sent(0)));
-    let answer = next.run(request).await;
-    answer.map(|body| inspect(body, count))
+    let response = next.run(request).await;
+    response.map(|body| inspect(body, count))
 }
 
-/// Returns a function that counts bytes of an answer for a client, and all bytes that its
+/// Returns a function that counts bytes of a response for a client, and all bytes that its
 /// connection has received since the last count.
 fn byte_counter(
     client: &Arc<Client>,
@@ -241,8 +241,8 @@ fn host_refusal(error: HostCheckError) -> Response {
 
 /// Answers a preflight with what a page may send.
 fn preflight(request: &Request) -> Response {
-    let mut answer = StatusCode::NO_CONTENT.into_response();
-    let headers = answer.headers_mut();
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST");
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
@@ -250,14 +250,14 @@ fn preflight(request: &Request) -> Response {
     if let Some(requested) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }
-    answer
+    response
 }
 
 /// Returns whether every reader frames a request's body in the same way. Guards against: a balancer
 /// that takes a part of the body for the next request.
 ///
-/// If a request has both an encoding and a length, hyper uses the encoding and closes the connection
-/// after the answer.
+/// If a request has both an encoding and a length, hyper uses the encoding and closes the
+/// connection after the response.
 fn has_unambiguous_framing(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     match (encodings.next(), encodings.next()) {
@@ -267,7 +267,7 @@ fn has_unambiguous_framing(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Counts an answer, and logs a refusal.
+/// Counts a response, and logs a refusal.
 pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
@@ -279,7 +279,7 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
     let slot = request.extensions().get::<Arc<ConnectionSlot>>().cloned();
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(MAX_PATH_CHARS).collect();
-    let answer = if has_unambiguous_framing(request.headers()) {
+    let response = if has_unambiguous_framing(request.headers()) {
         next.run(request).await
     } else {
         and_close(refusal(
@@ -287,18 +287,18 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
             "the only transfer encoding is `Transfer-Encoding: chunked`\n",
         ))
     };
-    if let Some(slot) = slot.filter(|_| answer.extensions().get::<ForClient>().is_none()) {
+    if let Some(slot) = slot.filter(|_| response.extensions().get::<ForClient>().is_none()) {
         slot.forget_client();
     }
-    let answer = if endpoint == "mcp" {
-        into_error(answer, || None).await
+    let response = if endpoint == "mcp" {
+        into_error(response, || None).await
     } else {
-        answer
+        response
     };
-    let status = answer.status();
-    metrics.count_answer(endpoint, status.as_u16());
+    let status = response.status();
+    metrics.count_response(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {
         tracing::info!("refused {:?} {path:?}: {status}", method.as_str());
     }
-    answer
+    response
 }

@@ -96,8 +96,8 @@ impl HostCheck {
         })
     }
 
-    /// Checks a request. Returns its origin if that is allowed and not the server's own: the browser
-    /// needs CORS headers then.
+    /// Checks a request. Returns its origin if that is allowed and not the server's own: the
+    /// browser needs CORS headers then.
     pub(crate) fn check<'a>(
         &self,
         uri: &Uri,
@@ -151,7 +151,7 @@ impl HostCheck {
 }
 
 /// Returns whether a browser says that a page of another site may have sent the request. Browsers
-/// omit `Origin` if the page cannot see the answer.
+/// omit `Origin` if the page cannot see the response.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
@@ -179,8 +179,8 @@ impl Name {
         Self::from_authority(&text.parse().ok()?)
     }
 
-    /// Returns `None` for a host that is neither a name nor an address, for an invalid port, and for
-    /// a user name, which can make one host look like another.
+    /// Returns `None` for a host that is neither a name nor an address, for an invalid port, and
+    /// for a user name, which can make one host look like another.
     fn from_authority(authority: &Authority) -> Option<Self> {
         let host = authority.host();
         let without_brackets = host

@@ -1,5 +1,5 @@
 //! The thread that accepts connections and answers probes. MCP requests run elsewhere:
-//! serializing a large answer takes longer than a load balancer waits for a probe.
+//! serializing a large response takes longer than a load balancer waits for a probe.
 
 use std::io;
 use std::sync::mpsc::channel;

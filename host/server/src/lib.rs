@@ -22,9 +22,9 @@ mod reply;
 mod body;
 mod network;
 mod slots;
-mod answer_budget;
+mod response_budget;
 mod sessions;
-mod answer;
+mod response;
 mod changes;
 mod endpoint;
 mod host_check;
@@ -263,8 +263,8 @@ impl Server {
         Arc::clone(&self.slots.quiet)
     }
 
-    /// Serves until the shutdown is requested, and then until the requests in flight are answered or
-    /// the time for that has passed. Returns the number of aborted connections.
+    /// Serves until the shutdown is requested, and then until the requests in flight are answered
+    /// or the time for that has passed. Returns the number of aborted connections.
     ///
     /// A thread of its own accepts connections and answers probes. The handler runs on the caller's
     /// runtime.

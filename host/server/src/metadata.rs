@@ -10,10 +10,10 @@ pub(crate) fn serve(router: Router, paths: &[String], document: String) -> Route
         (CONTENT_TYPE, "application/json"),
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
     ];
-    let answer = (headers, document);
+    let response = (headers, document);
     let add = |router: Router, path: &String| {
-        let answer = answer.clone();
-        router.route(path, get(move || std::future::ready(answer.clone())))
+        let response = response.clone();
+        router.route(path, get(move || std::future::ready(response.clone())))
     };
     // Take a segment that begins with `*` or `:` literally.
     let router = router.without_v07_checks();
@@ -36,8 +36,8 @@ mod tests {
             for (requested, status) in [(path, 200), ("/other", 404)] {
                 let request = Request::get(requested).body(Body::empty()).unwrap();
                 let service = TowerToHyperService::new(router.clone());
-                let answer = service.call(request).await.unwrap();
-                assert_eq!(answer.status(), status, "{path}");
+                let response = service.call(request).await.unwrap();
+                assert_eq!(response.status(), status, "{path}");
             }
         }
     }

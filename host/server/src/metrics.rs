@@ -211,8 +211,8 @@ impl Metrics {
         }
     }
 
-    /// Counts an answer.
-    pub(crate) fn count_answer(&self, endpoint: &'static str, status: u16) {
+    /// Counts a response.
+    pub(crate) fn count_response(&self, endpoint: &'static str, status: u16) {
         let labels = [endpoint.into(), status.to_string().into()];
         self.http_requests.get(labels).inc();
     }

@@ -29,7 +29,7 @@ pub struct HttpOptions {
     pub tls: Option<Arc<Tls>>,
     /// The limits on peers.
     pub limits: HttpLimits,
-    /// The opener with which the files of TLS and issuers' keys are read again. Default: one without
-    /// a broker.
+    /// The opener with which the files of TLS and issuers' keys are read again. Default: one
+    /// without a broker.
     pub opener: Opener,
 }

@@ -1,8 +1,8 @@
 //! Notices that the peer of a connection is gone, so that its call can end.
 //!
-//! A peer may close only its sending side and still read the answer. TCP does not tell that from
+//! A peer may close only its sending side and still read the response. TCP does not tell that from
 //! a peer that has closed the connection, until the server sends something. So the server sends
-//! interim answers, `100 Continue`, which every client of HTTP/1.1 skips. The machine of a peer
+//! interim responses, `100 Continue`, which every client of HTTP/1.1 skips. The machine of a peer
 //! that is gone resets the connection then.
 
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use tokio::time::timeout;
 
 use crate::stream::Stream;
 
-/// The interim answer that tells whether the peer still reads.
+/// The interim response that tells whether the peer still reads.
 const INTERIM_ANSWER: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The pause between two interim answers.
+/// The pause between two interim responses.
 const INTERIM_PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches the peer of a connection beside the protocol.
 pub(crate) struct PeerWatch {
     stream: Stream,
     is_encrypted: bool,
-    /// True while a part of an answer waits to be written. An interim answer would get into it.
+    /// True while a part of a response waits to be written. An interim response would get into it.
     has_unwritten: Arc<AtomicBool>,
-    answer: Receiver<AnswerState>,
+    response: Receiver<ResponseState>,
 }
 
-/// The state of the answer to the latest request.
+/// The state of the response to the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnswerState {
-    /// There is no request, or all of its answer is known.
+pub(crate) enum ResponseState {
+    /// There is no request, or all of its response is known.
     Known,
-    /// The answer has not begun.
+    /// The response has not begun.
     Awaited(Version),
-    /// The answer is a stream that has begun.
+    /// The response is a stream that has begun.
     Streamed,
 }
 
 impl PeerWatch {
     /// Watches the peer of a stream through a second handle. The returned sender takes the state of
-    /// the answers.
+    /// the responses.
     pub(crate) fn new(
         stream: Stream,
         is_encrypted: bool,
         has_unwritten: Arc<AtomicBool>,
-    ) -> (Self, Sender<AnswerState>) {
-        let (sender, answer) = watch::channel(AnswerState::Known);
+    ) -> (Self, Sender<ResponseState>) {
+        let (sender, response) = watch::channel(ResponseState::Known);
         let watch = Self {
             stream,
             is_encrypted,
             has_unwritten,
-            answer,
+            response,
         };
         (watch, sender)
     }
@@ -64,7 +64,7 @@ impl PeerWatch {
     /// it cannot be asked: during a stream, within TLS, or with an old version of HTTP.
     pub(crate) async fn gone(self) {
         self.stream.read_closed().await;
-        // An interim answer within TLS would have to be encrypted.
+        // An interim response within TLS would have to be encrypted.
         if self.is_encrypted {
             return;
         }
@@ -74,18 +74,20 @@ impl PeerWatch {
         }
     }
 
-    /// Sends interim answers while a request has no answer. Returns if the peer is gone.
+    /// Sends interim responses while a request has no response. Returns if the peer is gone.
     async fn probe(&self) {
-        let mut answer = self.answer.clone();
+        let mut response = self.response.clone();
         loop {
-            let state = *answer.borrow_and_update();
+            let state = *response.borrow_and_update();
             let asks = match (state, &self.stream) {
                 // The kernel itself tells when the peer of a Unix socket has closed it.
-                (AnswerState::Awaited(_), Stream::Unix(_)) | (AnswerState::Known, _) => false,
-                (AnswerState::Awaited(Version::HTTP_11), Stream::Tcp(_)) => true,
-                // An older client would take an interim answer for the answer. A stream can have
-                // nothing to send for long.
-                (AnswerState::Awaited(_), Stream::Tcp(_)) | (AnswerState::Streamed, _) => return,
+                (ResponseState::Awaited(_), Stream::Unix(_)) | (ResponseState::Known, _) => false,
+                (ResponseState::Awaited(Version::HTTP_11), Stream::Tcp(_)) => true,
+                // An older client would take an interim response for the response. A stream can
+                // have nothing to send for long.
+                (ResponseState::Awaited(_), Stream::Tcp(_)) | (ResponseState::Streamed, _) => {
+                    return;
+                }
             };
             if asks && !self.has_unwritten.load(Ordering::Relaxed) {
                 match self.stream.send_now(INTERIM_ANSWER) {
@@ -96,7 +98,7 @@ impl PeerWatch {
                 }
             }
             let pause = if asks { INTERIM_PAUSE } else { Duration::MAX };
-            if let Ok(Err(_)) = timeout(pause, answer.changed()).await {
+            if let Ok(Err(_)) = timeout(pause, response.changed()).await {
                 // The connection ends.
                 return std::future::pending().await;
             }
@@ -133,21 +135,21 @@ mod tests {
     #[tokio::test]
     async fn keeps_half_closed_peer_until_it_is_gone() {
         let (stream, mut peer) = tcp_pair().await;
-        let (watch, answers) = PeerWatch::new(stream, false, Arc::default());
+        let (watch, response_state) = PeerWatch::new(stream, false, Arc::default());
         let mut gone = pin!(watch.gone());
         peer.shutdown().await.unwrap();
         assert_pending(&mut gone).await;
         for version in [Version::HTTP_11; 2] {
-            answers.send_replace(AnswerState::Awaited(version));
+            response_state.send_replace(ResponseState::Awaited(version));
             assert_pending(&mut gone).await;
-            answers.send_replace(AnswerState::Known);
+            response_state.send_replace(ResponseState::Known);
         }
         let mut interim = [0; 2 * INTERIM_ANSWER.len()];
         let read = timeout(LONG, peer.read_exact(&mut interim)).await;
         read.unwrap().unwrap();
         assert_eq!(interim[..], [INTERIM_ANSWER; 2].concat());
         // The peer is asked again, without another request.
-        answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
+        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
         let more = peer.read_exact(&mut interim);
         tokio::select! {
             () = &mut gone => panic!("the peer counts as gone"),
@@ -158,11 +160,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sends_nothing_between_parts_of_an_answer() {
+    async fn sends_nothing_between_parts_of_a_response() {
         let (stream, mut peer) = tcp_pair().await;
         let unwritten = Arc::new(AtomicBool::new(true));
-        let (watch, answers) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
-        answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
+        let (watch, response_state) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
+        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;
@@ -178,13 +180,13 @@ mod tests {
     #[tokio::test]
     async fn half_closed_peer_that_cannot_be_asked_is_gone() {
         for (is_encrypted, state) in [
-            (true, AnswerState::Awaited(Version::HTTP_11)),
-            (false, AnswerState::Awaited(Version::HTTP_10)),
-            (false, AnswerState::Streamed),
+            (true, ResponseState::Awaited(Version::HTTP_11)),
+            (false, ResponseState::Awaited(Version::HTTP_10)),
+            (false, ResponseState::Streamed),
         ] {
             let (stream, mut peer) = tcp_pair().await;
-            let (watch, answers) = PeerWatch::new(stream, is_encrypted, Arc::default());
-            answers.send_replace(state);
+            let (watch, response_state) = PeerWatch::new(stream, is_encrypted, Arc::default());
+            response_state.send_replace(state);
             peer.shutdown().await.unwrap();
             timeout(LONG, watch.gone()).await.unwrap();
         }
@@ -193,8 +195,8 @@ mod tests {
     #[tokio::test]
     async fn sends_nothing_to_half_closed_peer_of_unix_socket() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (watch, answers) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
-        answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
+        let (watch, response_state) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
+        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;

@@ -12,7 +12,7 @@ use skillhost_mcp::TRY_LATER;
 
 use crate::accept::{JSON, is_json};
 
-/// Returns the text of an answer to a request or connection beyond a limit in `[http]`.
+/// Returns the text of a response to a request or connection beyond a limit in `[http]`.
 pub(crate) fn busy_text(limit: &str) -> String {
     format!("the server is busy: this peer gets no more of `{limit}` in `[http]`; try again\n")
 }
@@ -47,20 +47,20 @@ pub(crate) fn over_budget(error: &BudgetError) -> Response {
 }
 
 /// Answers with a JSON-RPC error, under the id of the request if it is known.
-pub(crate) fn error_answer(status: StatusCode, id: Option<Value>, error: &ErrorData) -> Response {
-    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-    (status, [(CONTENT_TYPE, JSON)], answer.to_string()).into_response()
+pub(crate) fn error_response(status: StatusCode, id: Option<Value>, error: &ErrorData) -> Response {
+    let response = json!({"jsonrpc": "2.0", "id": id, "error": error});
+    (status, [(CONTENT_TYPE, JSON)], response.to_string()).into_response()
 }
 
 /// Turns a refusal into a JSON-RPC error with the same status and headers, under the id of the
-/// request if it is known. Returns any other answer unchanged.
-pub(crate) async fn into_error(answer: Response, id: impl FnOnce() -> Option<Value>) -> Response {
-    let status = answer.status();
+/// request if it is known. Returns any other response unchanged.
+pub(crate) async fn into_error(response: Response, id: impl FnOnce() -> Option<Value>) -> Response {
+    let status = response.status();
     let is_refusal = status.is_client_error() || status.is_server_error();
-    if !is_refusal || is_json(answer.headers()) {
-        return answer;
+    if !is_refusal || is_json(response.headers()) {
+        return response;
     }
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, body) = response.into_parts();
     let text = to_bytes(body, MAX_TEXT).await.unwrap_or_default();
     let retry_after = parts.headers.get(RETRY_AFTER);
     let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse::<u64>().ok());
@@ -71,7 +71,7 @@ pub(crate) async fn into_error(answer: Response, id: impl FnOnce() -> Option<Val
     };
     let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
     let data = retry_after.map(|seconds| json!({"retryAfter": seconds}));
-    let error = error_answer(status, id(), &ErrorData::new(code, text, data));
+    let error = error_response(status, id(), &ErrorData::new(code, text, data));
     let (error, body) = error.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.extend(error.headers);
@@ -84,10 +84,10 @@ pub(crate) fn shutting_down() -> Response {
     and_close(refusal(status, "the server is ending\n"))
 }
 
-/// Closes the connection after an answer. Otherwise the rest of the request would be read as the
+/// Closes the connection after a response. Otherwise the rest of the request would be read as the
 /// next request, or waited for.
-pub(crate) fn and_close(mut answer: Response) -> Response {
+pub(crate) fn and_close(mut response: Response) -> Response {
     let close = HeaderValue::from_static("close");
-    answer.headers_mut().insert(CONNECTION, close);
-    answer
+    response.headers_mut().insert(CONNECTION, close);
+    response
 }

@@ -1,5 +1,5 @@
-//! Bodies of answers. Their bytes hold the leases of the request until they are written or dropped,
-//! and a stream ends when its time is up.
+//! Bodies of responses. Their bytes hold the leases of the request until they are written or
+//! dropped, and a stream ends when its time is up.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::sessions::CancellableRequest;
 use crate::slots::Protection;
 use skillhost_mcp::answer_lease::AnswerLease;
 
-/// The resources that a request holds until the last byte of its answer is written.
+/// The resources that a request holds until the last byte of its response is written.
 pub(crate) struct RequestResources {
     pub(crate) _lease: Lease,
     /// The memory of the request's body and of its values.
@@ -29,15 +29,15 @@ pub(crate) struct RequestResources {
     pub(crate) answer_lease: Arc<AnswerLease>,
 }
 
-/// The body of an answer, which holds the resources of its request.
-pub(crate) struct AnswerBody {
+/// The body of a response, which holds the resources of its request.
+pub(crate) struct ResponseBody {
     body: Body,
-    end: AnswerEnd,
+    end: ResponseEnd,
     resources: Arc<RequestResources>,
 }
 
-impl AnswerBody {
-    pub(crate) fn wrap(body: Body, end: AnswerEnd, resources: RequestResources) -> Body {
+impl ResponseBody {
+    pub(crate) fn wrap(body: Body, end: ResponseEnd, resources: RequestResources) -> Body {
         let resources = Arc::new(resources);
         Body::new(Self {
             body,
@@ -59,13 +59,13 @@ impl AsRef<[u8]> for UnwrittenBytes {
     }
 }
 
-/// A future that ends an answer which does not end by itself. An error closes the connection, so
-/// that the answer does not look complete.
-pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
+/// A future that ends a response which does not end by itself. An error closes the connection, so
+/// that the response does not look complete.
+pub(crate) type ResponseEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
 /// Ends a stream when its connection ends, for example at a shutdown, or when the client's
 /// credential expires.
-pub(crate) fn end_of_stream(request: &Extensions) -> AnswerEnd {
+pub(crate) fn end_of_stream(request: &Extensions) -> ResponseEnd {
     // The connection inserts this token.
     let end = request.get::<CancellationToken>().cloned();
     let end = end.unwrap_or_default();
@@ -85,8 +85,8 @@ pub(crate) fn end_of_stream(request: &Extensions) -> AnswerEnd {
     })
 }
 
-/// Ends the answer to a request when the request is cancelled, and aborts it when its time is up.
-pub(crate) fn end_of_request(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
+/// Ends the response to a request when the request is cancelled, and aborts it when its time is up.
+pub(crate) fn end_of_request(time: Duration, cancelled: CancellationToken) -> ResponseEnd {
     Box::pin(async move {
         match tokio::time::timeout(time, cancelled.cancelled()).await {
             Ok(()) => Ok(()),
@@ -95,7 +95,7 @@ pub(crate) fn end_of_request(time: Duration, cancelled: CancellationToken) -> An
     })
 }
 
-impl HttpBody for AnswerBody {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,4 +1,4 @@
-//! The budget for the bytes of answers that are not yet written, and the turns of large answers.
+//! The budget for the bytes of responses that are not yet written, and the turns of large ones.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use skillhost_mcp::answer_lease::{AnswerLease, JsonTurns};
 
 use crate::budget::{Budget, Holder};
 
-/// The bytes that answers may take.
-pub(crate) struct AnswerBudget {
+/// The bytes that responses may take.
+pub(crate) struct ResponseBudget {
     bytes: Arc<Budget>,
     turns: JsonTurns,
 }
 
-impl AnswerBudget {
+impl ResponseBudget {
     /// Returns a budget of `bytes` for this number of clients.
     pub(crate) fn new(bytes: usize, clients: usize) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl AnswerBudget {
         }
     }
 
-    /// Returns the lease of an answer, which holds no bytes yet.
+    /// Returns the lease of a response, which holds no bytes yet.
     pub(crate) fn lease(&self, holder: Holder) -> Arc<AnswerLease> {
         let mut lease = self.bytes.empty_lease(holder);
         AnswerLease::new(move |more| lease.grow(more)).with_turns(self.turns.clone())
@@ -33,8 +33,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_share_bytes_and_release_them() {
-        let budget = AnswerBudget::new(100, 0);
+    fn responses_share_bytes_and_release_them() {
+        let budget = ResponseBudget::new(100, 0);
         let (one, other) = (budget.lease(Holder::Anybody), budget.lease(Holder::Anybody));
         assert!(one.reserve(60) && other.reserve(40));
         assert!(!other.reserve(41));
@@ -48,8 +48,8 @@ mod tests {
     }
 
     #[test]
-    fn greedy_client_leaves_answer_bytes_to_others() {
-        let budget = AnswerBudget::new(100, 2);
+    fn greedy_client_leaves_response_bytes_to_others() {
+        let budget = ResponseBudget::new(100, 2);
         let [greedy, other] = ["greedy", "other"].map(|name| Holder::Client(Some(name.into())));
         let leases = [(); 9].map(|()| budget.lease(greedy.clone()));
         assert_eq!(leases.iter().filter(|lease| lease.reserve(25)).count(), 3);

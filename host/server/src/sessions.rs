@@ -48,7 +48,7 @@ type RequestKey = (Box<str>, RequestId);
 
 /// The meaning of a message for its session.
 pub(crate) enum MessageKind {
-    /// The handshake. The answer needs this session id.
+    /// The handshake. The response needs this session id.
     Handshake(HeaderValue),
     /// A request that the client can cancel.
     Request(CancellableRequest),

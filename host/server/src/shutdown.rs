@@ -38,8 +38,8 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Requests the shutdown. The first time, requests in flight are finished; the second time, they
-    /// are aborted.
+    /// Requests the shutdown. The first time, requests in flight are finished; the second time,
+    /// they are aborted.
     pub fn request(&self) {
         if self.begun.is_cancelled() {
             self.forced.cancel();

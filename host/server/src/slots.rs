@@ -34,8 +34,8 @@ const MAX_RESERVE: usize = 16;
 /// [`MAX_RESERVE`].
 const RESERVE_DIVISOR: usize = 4;
 
-/// The divisor of all slots for the part that the unprotected connections of one address or user may
-/// have. Guards against: one peer that takes all slots.
+/// The divisor of all slots for the part that the unprotected connections of one address or user
+/// may have. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
 /// The number of connections whose memory is worth giving back when most of them have ended.

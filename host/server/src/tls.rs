@@ -281,8 +281,8 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// Verifies the certificate of a peer. Returns `None` if it or its authority has expired, or its
-    /// authority was removed.
+    /// Verifies the certificate of a peer. Returns `None` if it or its authority has expired, or
+    /// its authority was removed.
     pub(crate) fn verify(&self, chain: &[CertificateDer<'_>]) -> Option<PeerCertificate> {
         let path = self.current().verify(chain)?;
         let chain = chain
@@ -319,8 +319,8 @@ impl Tls {
     /// Scans the files at this interval, and reads them again with an opener once a change is
     /// complete.
     ///
-    /// Files that cannot be used are logged once, and the old certificate stays. They are read again
-    /// at every scan, because a certificate becomes valid without a change of its file.
+    /// Files that cannot be used are logged once, and the old certificate stays. They are read
+    /// again at every scan, because a certificate becomes valid without a change of its file.
     pub(crate) async fn poll(self: Arc<Self>, pause: Duration, opener: Opener) {
         let mut changes = FileChanges::new(self.first.clone());
         let mut logged = String::new();

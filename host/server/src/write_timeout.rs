@@ -1,5 +1,5 @@
 //! Write timeouts: fails the writes of a connection whose peer does not read. Otherwise the peer
-//! could keep answers in memory for as long as it likes.
+//! could keep responses in memory for as long as it likes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use crate::slots::ConnectionSlot;
 
 /// The bytes that a peer must read in each period, if that many wait for it. Guards against: a peer
-/// that reads a large answer byte by byte.
+/// that reads a large response byte by byte.
 const MIN_BYTES: usize = 256 << 10;
 
 /// A stream whose writes fail if the peer is too slow.

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use skillhost_sandbox::tool::Definition;
 
 /// The `_meta` of each tool. Claude Code shows a model results of up to this many characters, which
-/// is its greatest value. Without it, a result of more than 25,000 tokens becomes the name of a file.
+/// is its greatest value. Without it, a result of more than 25,000 tokens becomes the name of a
+/// file.
 pub const LARGEST_RESULT: [(&str, u32); 1] = [("anthropic/maxResultSizeChars", 500_000)];
 
 /// Returns the definitions in the form of `tools/list`.

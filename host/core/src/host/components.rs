@@ -211,9 +211,9 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Returns the component of the earlier host if the present pins allow it, and the problem of its
-    /// successor. Pins change while a server runs, and what they exclude must not keep the grant of
-    /// its file.
+    /// Returns the component of the earlier host if the present pins allow it, and the problem of
+    /// its successor. Pins change while a server runs, and what they exclude must not keep the
+    /// grant of its file.
     fn refuse_change(
         &self,
         path: &Path,

@@ -195,9 +195,9 @@ impl SkillResources {
         names
     }
 
-    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`, which may
-    /// be an [`opaque_cursor`]. The first page, with an empty `from`, reads the folders; later pages
-    /// may be a second old. Returns `None` if no skill has this cursor.
+    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`, which
+    /// may be an [`opaque_cursor`]. The first page, with an empty `from`, reads the folders; later
+    /// pages may be a second old. Returns `None` if no skill has this cursor.
     pub fn skills_from(&self, from: &str, max: usize) -> Option<Vec<String>> {
         let freshness = match from {
             "" => Freshness::Now,

@@ -243,8 +243,8 @@ fn refuses_configuration_with_name_that_does_not_exist() {
         (
             builder().tools(guests()).grant("raw_read", Grant::new()),
             "the configuration grants something to `raw_read`, and there is no component file and \
-             no built-in tool of that name; the tool of that name is defined by \
-             `unchecked.wasm`, and a grant names that file",
+             no built-in tool of that name; `unchecked.wasm` defines the tool of that name: name \
+             that file in the grant",
         ),
     ] {
         let error = block_on(host.build()).err().map(|error| error.to_string());

@@ -1,7 +1,7 @@
-//! The cost of a record in the audit log for a call, and the part of it that the chain costs. The
-//! calls name no tool, so nothing else takes time. The hosts take turns, because the machine's
-//! speed varies. Run `cargo bench --bench audit 2>/dev/null`: the log on standard error has no
-//! chain, no lock and no file.
+//! The cost of recording a call in the audit log, and the chain's part of it. The calls name an
+//! unknown tool, so nothing else takes time. The hosts take turns, because the machine's speed
+//! varies. Run `cargo bench --bench audit 2>/dev/null`: the log on standard error has no chain,
+//! no lock and no file.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

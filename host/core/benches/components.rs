@@ -31,7 +31,7 @@ fn many_components(criterion: &mut Criterion) {
     group.sample_size(20);
     let hosts = folders.each_ref().map(|(count, folder)| {
         let load = || runtime.block_on(builder(folder).build()).unwrap();
-        // The first load compiles them.
+        // The first load compiles the components.
         let host = load();
         assert_eq!(host.problems(), [] as [String; 0]);
         assert_eq!(host.definitions().len(), *count);

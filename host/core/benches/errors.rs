@@ -29,7 +29,7 @@ fn errors(criterion: &mut Criterion) {
             });
         });
     }
-    // Refused before there is a sandbox.
+    // The host refuses this call before it makes a sandbox.
     group.bench_function("wrong arguments", |bencher| {
         bencher.iter(|| {
             let call = host.call("read_file_in_skill", json!({"skill_name": 1}));

@@ -37,7 +37,7 @@ fn main() {
 
     let start = private_bytes();
     let host = runtime.block_on(builder().build()).unwrap();
-    say(
+    report(
         "a host with five tools and 10,000 skills",
         private_bytes() - start,
     );
@@ -45,7 +45,7 @@ fn main() {
     runtime
         .block_on(host.call("list_skills", json!({})))
         .unwrap();
-    say(
+    report(
         "the same host, after listing them once",
         private_bytes() - listed,
     );
@@ -55,16 +55,16 @@ fn main() {
     let with_components = || builder().tools(folder.path());
     // Compile the components now, so that the measured start only loads them.
     drop(runtime.block_on(with_components().build()).unwrap());
-    let (without, before) = (private_bytes(), private_bytes());
+    let (start, before) = (private_bytes(), private_bytes());
     let host = runtime.block_on(builder().build()).unwrap();
-    let without = private_bytes() - without;
+    let host_only = private_bytes() - start;
     drop(host);
     let host = (0..COMPONENTS).fold(with_components(), |builder, number| {
         builder.grant(format!("{}.wasm", component_tool(number)), grant())
     });
     let host = runtime.block_on(host.build()).unwrap();
-    let idle = private_bytes() - before - without;
-    say("an idle component", idle / COMPONENTS as i64);
+    let idle = private_bytes() - before - host_only;
+    report("an idle component", idle / COMPONENTS as i64);
     let before = private_bytes();
     for number in 0..COMPONENTS {
         let arguments = json!({"skill_name": "skill-00000", "path": "SKILL.md"});
@@ -72,7 +72,7 @@ fn main() {
         runtime.block_on(host.call(&tool, arguments)).unwrap();
     }
     let called = private_bytes() - before;
-    say(
+    report(
         "a component that has been called",
         called / COMPONENTS as i64,
     );
@@ -91,7 +91,7 @@ fn main() {
     let others: Vec<_> = (1..CALLS).map(|_| sleep()).collect();
     wait_for(&host, CALLS);
     let calls = private_bytes() - before;
-    say("a call in flight", calls / (CALLS as i64 - 1));
+    report("a call in flight", calls / (CALLS as i64 - 1));
     for call in others.into_iter().chain([first]) {
         call.abort();
     }
@@ -101,7 +101,7 @@ fn main() {
         thread::spawn(|| thread::sleep(LONG));
     }
     thread::sleep(Duration::from_millis(200));
-    say(
+    report(
         "a thread that sleeps (native)",
         (private_bytes() - before) / CALLS as i64,
     );
@@ -113,11 +113,11 @@ fn wait_for(host: &Host, calls: usize) {
     while host.occupancy().running < calls {
         thread::sleep(Duration::from_millis(10));
     }
-    // Until all of them sleep.
+    // A call counts as running a moment before it sleeps.
     thread::sleep(Duration::from_millis(500));
 }
 
-/// Returns the bytes of the process's memory that are private and not a file's.
+/// Returns the bytes of the process's anonymous memory.
 fn private_bytes() -> i64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();
@@ -127,6 +127,6 @@ fn private_bytes() -> i64 {
     line.trim().trim_end_matches(" kB").parse::<i64>().unwrap() << 10
 }
 
-fn say(what: &str, bytes: i64) {
-    println!("{what:<46} {:>10.1}", bytes as f64 / 1024.0);
+fn report(name: &str, bytes: i64) {
+    println!("{name:<46} {:>10.1}", bytes as f64 / 1024.0);
 }

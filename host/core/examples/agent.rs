@@ -9,7 +9,7 @@ use skillhost::Host;
 use skillhost::exchange::{self, Format};
 use skillhost::prompt::Style;
 
-/// The turns in which the model may call tools before it must answer.
+/// The maximum number of turns in which the model calls tools.
 const TURNS: usize = 20;
 
 #[tokio::main]

@@ -1,9 +1,9 @@
 //! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
 //! value. Nothing is guessed.
 //!
-//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`, `[issuers]`,
-//! `[process]`, `[components]` and `[trust]` are for programs around a host: the crates that use
-//! them read them as [`FileSettings`]. [`Config`] does not read them.
+//! [`Config`] has the settings of a host. It ignores the tables `[stdio]`, `[http]`, `[clients]`,
+//! `[issuers]`, `[process]`, `[components]` and `[trust]`: they are for the programs around a host,
+//! which read them as [`FileSettings`] of their own.
 
 mod answers;
 mod audit;
@@ -45,11 +45,12 @@ pub use prompt::PromptLimits;
 pub use settings::FileSettings;
 pub use tables::Tables;
 
-/// The name of a configuration that is found in the current folder.
+/// The name of the configuration that a program looks for in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
 
-/// The settings of a host that a file can have. A [`HostBuilder`](crate::HostBuilder) holds them,
-/// from a file or set one by one.
+/// The settings of a host.
+///
+/// A [`HostBuilder`](crate::HostBuilder) reads them from a file, or sets them one by one.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
@@ -57,13 +58,13 @@ pub struct Config {
     pub file: Option<String>,
     /// Folders of skills. If several have a skill of the same name, the first folder wins.
     pub skills: Vec<ConfiguredRoot>,
-    /// The names of skills that are not served, in whatever folder they are. A program fills them:
-    /// a configuration has no key for them.
+    /// The names of skills that are not served, in any folder. A program sets them: a configuration
+    /// has no key for them.
     pub withheld_skills: BTreeSet<String>,
     /// Folders of tool components.
     pub tools: Vec<ConfiguredPath>,
-    /// Component files with names of their own, by the name that grants and pins use, such as
-    /// `csv.wasm`. A program fills them: a configuration has no key for them.
+    /// Component files, by the name that grants and pins use, such as `csv.wasm`. A program sets
+    /// them: a configuration has no key for them.
     pub named_components: BTreeMap<String, PathBuf>,
     /// The base of paths in calls that name no skill.
     pub home: Option<ConfiguredPath>,
@@ -75,7 +76,7 @@ pub struct Config {
     pub wording: Wording,
     /// Descriptions that replace the tools' own, by tool name.
     pub descriptions: BTreeMap<String, String>,
-    /// True if failures include help for the model. `None` means yes.
+    /// True if failures include help for the model. `None` means true.
     pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
@@ -99,10 +100,10 @@ pub struct Config {
     pub pins: BTreeMap<String, String>,
     /// True if a component file without a pin is refused.
     pub require_pins: bool,
-    /// The SHA-256 of component files that never load, with the reasons. A program fills them: a
+    /// The SHA-256 of component files that never load, with the reasons. A program sets them: a
     /// configuration has no key for them.
     pub denied_components: BTreeMap<String, String>,
-    /// True if a component file that cannot be loaded is an error. `None` means yes for a
+    /// True if a component file that cannot be loaded is an error. `None` means true for a
     /// server that requires pins.
     pub require_components: Option<bool>,
     /// The grants, by component file or built-in tool.
@@ -116,9 +117,9 @@ pub struct Config {
     /// A file of certificate authorities, in PEM, that the requests of tools trust besides
     /// Mozilla's.
     pub ca_file: Option<ConfiguredPath>,
-    /// The file of what people allowed to components whose grant has `network = "ask"`.
+    /// The file with people's consents, for components whose grant has `network = "ask"`.
     pub consent_file: Option<ConfiguredPath>,
-    /// The limits of the questions to people.
+    /// The limits of asking people for consent.
     pub consent: ConsentLimits,
 }
 
@@ -163,7 +164,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the current folder, where a relative path begins, is unknown.
+    /// If a path is relative and the current folder is unknown.
     pub fn egress(&self) -> io::Result<EgressSettings> {
         let mut settings = EgressSettings::new();
         for (component, grant) in &self.grants {
@@ -180,7 +181,7 @@ impl Config {
         Ok(settings)
     }
 
-    /// Returns whether there may be components besides the built-in ones.
+    /// Returns whether third-party components are configured.
     pub fn has_third_party_components(&self) -> bool {
         !self.tools.is_empty() || !self.named_components.is_empty()
     }

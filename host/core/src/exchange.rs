@@ -10,16 +10,16 @@
 //! # let skills = concat!(env!("CARGO_MANIFEST_DIR"), "/../../skills");
 //! let host = Host::builder().skills(skills).build().await?;
 //!
-//! // What goes into the request as `tools`.
+//! // The `tools` of the request.
 //! let tools = Format::Anthropic.tools(&host.definitions());
 //! assert_eq!(tools[0]["name"], "read_file_in_skill");
 //!
-//! // What came back.
+//! // The model's message.
 //! let message = r#"{"role": "assistant", "content": [
 //!     {"type": "tool_use", "id": "toolu_1", "name": "get_skill",
 //!      "input": {"skill_name": "nonexistent"}}]}"#;
 //!
-//! // What to append to the conversation, after that message.
+//! // The messages to append to the conversation after it.
 //! let answer = exchange::respond(&host, Format::Anthropic, message).await?;
 //! assert_eq!(answer[0]["role"], "user");
 //! assert_eq!(answer[0]["content"][0]["tool_use_id"], "toolu_1");
@@ -51,7 +51,7 @@ pub use mcp::{LARGEST_RESULT, mcp_tools};
 pub use running::{run, run_from};
 pub use strict::NotStrict;
 
-/// The maximum number of bytes of a message.  Guards against: endless input. A whole API response
+/// The maximum number of bytes of a message. Guards against: endless input. A whole API response
 /// with reasoning and images has a few million.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
@@ -136,7 +136,7 @@ pub struct StrictTools {
     pub not_strict: Vec<NotStrict>,
 }
 
-/// Writes a definition. It is strict if there is a schema for strict mode.
+/// A function that writes a definition. With a schema for strict mode, the definition is strict.
 type ToolWriter = fn(&Definition, Option<Map<String, Value>>) -> Value;
 
 /// A format, and the functions that translate it.
@@ -217,8 +217,8 @@ impl Format {
         self.dialect().strict_tool.is_some()
     }
 
-    /// Returns the calls of an assistant message in order. The text is the message, or an
-    /// API response with exactly one message.
+    /// Returns the calls of an assistant message in order. `message` is the message, or an API
+    /// response with exactly one message.
     pub fn calls(self, message: &str) -> Result<Vec<Call>, MessageError> {
         if message.len() > MAX_MESSAGE {
             return Err(MessageError::TooLarge);
@@ -245,21 +245,21 @@ impl Format {
         (self.dialect().tools)(definitions)
     }
 
-    /// Returns the keywords that limit the arguments of a tool, and that its definition in this
-    /// format does not have. The host checks them anyway.
+    /// Returns the keywords of a tool's schema that limit arguments, and that this format drops.
+    /// The host still checks them.
     pub fn dropped_keywords(self, definition: &Definition) -> BTreeSet<&str> {
         let written = self.tools(std::slice::from_ref(definition));
-        let places = [
+        let pointers = [
             "/0/function/parameters",
             "/0/parameters",
             "/0/input_schema",
             "/0/functionDeclarations/0/parameters",
             "/0/functionDeclarations/0/parametersJsonSchema",
         ];
-        let mut places = places.iter();
+        let mut pointers = pointers.iter();
         let mut dropped = BTreeSet::new();
         // Without a schema, the tool takes no arguments.
-        if let Some(written) = places.find_map(|it| written.pointer(it)?.as_object()) {
+        if let Some(written) = pointers.find_map(|it| written.pointer(it)?.as_object()) {
             schema::add_dropped(&definition.input_schema, written, &mut dropped);
         }
         dropped

@@ -70,9 +70,9 @@ struct Inner {
     is_complete: bool,
     index: Option<Arc<dyn SkillIndex>>,
     search_offer: SearchOffer,
-    /// Tokens of the section of a prompt.
+    /// The maximum number of tokens of the prompt section about skills.
     prompt_budget: usize,
-    /// Bytes of an answer for a model.
+    /// The maximum number of bytes of an answer for a model.
     model_output: Option<usize>,
     /// The process that sends the requests of guests.
     egress: Option<EgressClient>,
@@ -84,7 +84,7 @@ struct Inner {
 #[derive(Clone)]
 struct Runtime {
     engine: EpochEngine,
-    /// The bytes of memory that the engine has ready for a call.
+    /// The bytes of memory that the engine reserves for a call.
     memory: usize,
     audit: Option<Arc<Audit>>,
 }
@@ -168,7 +168,7 @@ impl Host {
         &self.0.problems
     }
 
-    /// Checks that no component file was left out because it is not compiled yet; see
+    /// Returns false if component files were left out because they are not compiled yet; see
     /// [`HostBuilder::build_compiled`].
     pub fn is_complete(&self) -> bool {
         self.0.is_complete
@@ -193,8 +193,7 @@ impl Host {
         self.0.runtime.engine.calls_per_tool() as usize
     }
 
-    /// Compiles the components that are not in the cache, so that no first call has to
-    /// wait.
+    /// Compiles the components that are not in the cache, so that first calls do not wait.
     ///
     /// Compiles several at a time, built-in ones first. Meanwhile a call waits for the
     /// component that it needs. Calls of a component that cannot be compiled fail.
@@ -253,7 +252,7 @@ impl Host {
 
     /// Records and returns the error of a call whose arguments could not be read.
     ///
-    /// Reports an unknown tool or a record that cannot be written instead.
+    /// Returns another error if the tool is unknown or the record cannot be written.
     pub async fn refuse(
         &self,
         caller: &Caller,
@@ -327,7 +326,7 @@ impl Host {
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
-        // Built-in tools send none.
+        // Built-in tools send no requests.
         let sends = |served: &&&ServedTool| !served.quota.is_built_in;
         let requests = found.as_ref().ok().filter(sends);
         let requests = requests.map(|_| RequestLog::default());
@@ -435,7 +434,7 @@ impl Host {
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, arguments)?;
-        // A script or another component sees each folder as it is.
+        // Scripts and third-party components see all entries of a folder.
         let leaves_names_out =
             quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGING);
         // A waiting call holds no open files.
@@ -460,11 +459,11 @@ impl Host {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
-        let named = match &folder {
+        let opened_skill = match &folder {
             Some(Ok(open)) => open.skill.as_deref(),
             _ => None,
         };
-        let gate = |log| self.request_gate(caller, tool, named, terms, log);
+        let gate = |log| self.request_gate(caller, tool, opened_skill, terms, log);
         let requests = requests.map(gate);
         let tracer = self.0.observer.as_ref();
         let tracer = tracer.filter(|observer| observer.traces());
@@ -515,7 +514,7 @@ impl Host {
         }
     }
 
-    /// Returns the gate of the requests of a call, which writes them to a log.
+    /// Returns the gate for the requests of a call, which records them in `log`.
     fn request_gate(
         &self,
         caller: &Caller,
@@ -544,8 +543,8 @@ impl Host {
         })
     }
 
-    /// Opens the folder that a call names, if its tool has one. Searches the skills again before it
-    /// fails for an unknown name.
+    /// Opens the folder of a call, if its tool reads one. Scans for skills again before it reports
+    /// an unknown name.
     async fn open_folder(
         &self,
         tool: &Tool,

@@ -1,9 +1,8 @@
 //! A sandboxed WebAssembly plugin host for agent skills.
 //!
-//! A *skill* is a folder with a SKILL.md and resource files. An agent reads
-//! skills through *tools*; every tool is a WebAssembly component that runs in
-//! a fresh sandbox per call, with the folder of the one skill that the call
-//! names, read-only, and nothing else of the machine.
+//! A *skill* is a folder with a SKILL.md and resource files. An agent reads skills through *tools*.
+//! Every tool is a WebAssembly component, and each call runs in a fresh sandbox. A call sees the
+//! folder of the one skill that it names, read-only, and nothing else of the machine.
 //!
 //! ```
 //! # fn main() -> anyhow::Result<()> {
@@ -14,12 +13,12 @@
 //! # let skills = concat!(env!("CARGO_MANIFEST_DIR"), "/../../skills");
 //! let host = Host::builder().skills(skills).build().await?;
 //!
-//! // What to tell the model.
+//! // The tools to offer to the model.
 //! for definition in host.definitions() {
 //!     println!("{}: {}", definition.name, definition.description);
 //! }
 //!
-//! // What the model asked for.
+//! // A call by the model.
 //! let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
 //! let output = host.call("read_file_in_skill", arguments).await?;
 //! assert!(output.text().contains("def add"));

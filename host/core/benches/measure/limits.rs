@@ -62,16 +62,16 @@ pub(super) fn run() {
         let (mut limited, mut unlimited, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..PAIRS {
             // Alternate which host is first.
-            let (one, other) = if number % 2 == 0 {
-                let one = time(&with);
-                (one, time(&without))
+            let (with_limits, without_limits) = if number % 2 == 0 {
+                let with_limits = time(&with);
+                (with_limits, time(&without))
             } else {
-                let other = time(&without);
-                (time(&with), other)
+                let without_limits = time(&without);
+                (time(&with), without_limits)
             };
-            limited.push(one);
-            unlimited.push(other);
-            ratios.push(one.as_secs_f64() / other.as_secs_f64());
+            limited.push(with_limits);
+            unlimited.push(without_limits);
+            ratios.push(with_limits.as_secs_f64() / without_limits.as_secs_f64());
         }
         ratios.sort_by(f64::total_cmp);
         println!(

@@ -27,8 +27,7 @@ pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     folder
 }
 
-/// Makes a folder of `count` skills of a kilobyte each, starting with
-/// `skill-00000`.
+/// Makes a folder of `count` skills of a kilobyte each, starting with `skill-00000`.
 pub(crate) fn skills(count: usize) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for number in 0..count {
@@ -42,8 +41,8 @@ pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/dist")
 }
 
-/// Makes a folder of `count` different components, each with one tool, starting
-/// with `count_00000`.
+/// Makes a folder of `count` different components, each with one tool, starting with
+/// `count_00000`.
 pub(crate) fn components(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();
@@ -55,19 +54,19 @@ pub(crate) fn components(count: usize) -> tempfile::TempDir {
     folder
 }
 
-/// Returns the tool of one of the [`components`].
+/// Returns the name of the tool in one of the [`components`].
 pub(crate) fn component_tool(number: usize) -> String {
     format!("count_{number:05}")
 }
 
-/// Returns the bytes with each `name` replaced by another one of the same length.
-fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
-    assert_eq!(name.len(), by.len());
+/// Returns `bytes` with each `from` replaced by `to`, which has the same length.
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
     let mut at = 0;
-    while at + name.len() <= bytes.len() {
-        if bytes[at..].starts_with(name) {
-            bytes[at..at + name.len()].copy_from_slice(by);
+    while at + from.len() <= bytes.len() {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + from.len()].copy_from_slice(to);
         }
         at += 1;
     }

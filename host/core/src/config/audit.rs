@@ -104,7 +104,8 @@ impl<'de> Visitor<'de> for ModeOrTable {
 }
 
 impl CheckpointCommand {
-    /// Takes a path from the configuration's folder. Returns `None` if there are no words.
+    /// Returns the command, or `None` if there are no words. A path with a `/` starts at the
+    /// configuration's folder.
     fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> Option<Self> {
         let span = words.span();
         let mut words = words.into_inner().into_iter();

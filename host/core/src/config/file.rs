@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 
 use super::keys::Keys;
 use super::settings::FileSettings;
-use super::source::{ConfigSource, Reach, beyond, lies_within};
+use super::source::{ConfigSource, Reach, beyond_reach, is_within};
 use super::tables::Tables;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
@@ -72,8 +72,8 @@ fn read_text(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<String>
     let cannot = || format!("cannot use the configuration `{}`", path.display());
     trust.check(path).with_context(cannot)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    if reach == Reach::OwnFolder && !lies_within(path, folder) {
-        bail!("{}: {}", cannot(), beyond("it is a symlink, which"));
+    if reach == Reach::OwnFolder && !is_within(path, folder) {
+        bail!("{}: {}", cannot(), beyond_reach("it is a symlink, which"));
     }
     // Another user may have created the file in the current folder.
     let file = named_file::open_with(path, trust.opener());

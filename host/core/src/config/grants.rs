@@ -99,7 +99,7 @@ enum RawView {
 }
 
 impl RawGrant {
-    /// Returns the grant. `place` is that of its table.
+    /// Returns the grant. `place` is the place of its table, for messages.
     pub(super) fn grant(
         mut self,
         limits: Limits,
@@ -112,7 +112,8 @@ impl RawGrant {
         self.add_access(grant).with_context(|| place.to_owned())
     }
 
-    /// Refuses powers that a person cannot judge, beside a grant that asks one.
+    /// Refuses `network_private` and `secrets` with `network = "ask"`, because the person who is
+    /// asked cannot judge them.
     fn check_ask(&self) -> anyhow::Result<()> {
         let key = match self {
             _ if !matches!(self.network, RawRules::Ask) => return Ok(()),
@@ -146,8 +147,8 @@ impl RawGrant {
         for (name, secret) in std::mem::take(&mut self.secrets) {
             let place = tables.place(secret.span().start);
             let secret = secret.into_inner();
-            let allowed = SecretUse::new(&name, &secret.header, secret.hosts);
-            network = network.secret(allowed.with_context(|| place.clone())?);
+            let secret_use = SecretUse::new(&name, &secret.header, secret.hosts);
+            network = network.secret(secret_use.with_context(|| place.clone())?);
             if self.environment.contains_key(&name) {
                 bail!(
                     "{place}: `environment` and `secrets` both set the variable `{name}` of the \
@@ -181,8 +182,8 @@ impl RawGrant {
     }
 }
 
-/// Refuses a grant that names neither a component file nor a built-in tool: any component
-/// that defines a tool of that name would have it.
+/// Refuses a grant that names neither a component file nor a built-in tool. Guards against: any
+/// component gets the grant by defining a tool of that name.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     if is_component(name) || embedded::names().any(|tool| tool == name) {
         return Ok(());

@@ -8,11 +8,11 @@ use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use super::source::{ConfigSource, Reach, beyond, kind};
+use super::source::{ConfigSource, Reach, beyond_reach, kind};
 use skillhost_sandbox::tool::limits::LimitSet;
 use skillhost_skills::text::suggest;
 
-/// Stands for any name chosen by the operator.
+/// A placeholder for any name that the operator chooses.
 const ANY: &str = "*";
 
 /// The only key that is either a string or a table.
@@ -44,7 +44,7 @@ impl Keys {
     /// Adds a table whose keys are the fields of a struct.
     pub fn fields<T: DeserializeOwned>(&mut self, table: &'static str) {
         let mut names = FieldNames(&[]);
-        // Fails as soon as it has the names of the fields.
+        // `FieldNames` always fails, after it has recorded the names.
         let _ = T::deserialize(&mut names);
         self.add(table, names.0.iter().copied());
     }
@@ -130,15 +130,15 @@ impl Keys {
                 bail!(
                     "{}: unknown key `{}`{hint}",
                     place(),
-                    below(shown, name).escape_debug()
+                    qualified(shown, name).escape_debug()
                 );
             }
-            let (within, shown) = (below(within, entry), below(shown, name));
+            let (within, shown) = (qualified(within, entry), qualified(shown, name));
             if source.reach == Reach::OwnFolder && REACHING.contains(&&*within) {
                 bail!(
                     "{}: {}",
                     place(),
-                    beyond(&format!("`{}`", shown.escape_debug()))
+                    beyond_reach(&format!("`{}`", shown.escape_debug()))
                 );
             }
             match value.get_ref() {
@@ -151,7 +151,7 @@ impl Keys {
                     kind(other)
                 ),
                 DeValue::Array(roots) if within == "skills" => {
-                    // serde would read the values as the fields of a folder.
+                    // serde would read a nested list as the fields of a folder's table.
                     let list = roots.iter().find(|root| root.get_ref().is_array());
                     if let Some(list) = list {
                         bail!(
@@ -193,7 +193,8 @@ impl<'de> Deserializer<'de> for &mut FieldNames {
     }
 }
 
-fn below(table: &str, key: &str) -> String {
+/// Returns a key with the name of its table, such as `grants.limits`.
+fn qualified(table: &str, key: &str) -> String {
     match table {
         "" => key.to_owned(),
         table => format!("{table}.{key}"),

@@ -15,7 +15,7 @@ use super::prompt::RawSearch;
 use super::raw::{
     RawConfig, RawHidden, RawNetwork, RawOffer, RawRoot, RawRootTable, RawToolSet, RawWording,
 };
-use super::source::{Reach, beyond, lies_within, real_path, table_in};
+use super::source::{Reach, beyond_reach, is_within, real_path, table_in};
 use super::{
     AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
     grants, limits,
@@ -131,11 +131,11 @@ impl Tables<'_> {
         })
     }
 
-    /// Returns `over` with the limits in a table's `limits`.
-    fn limits_over(&self, table: &DeTable<'_>, over: Limits) -> anyhow::Result<Limits> {
-        match table_in(table, "limits") {
-            Some(table) => limits::read(table, over, &self.source),
-            None => Ok(over),
+    /// Returns `base` with the values of the table `limits` in a grant's table.
+    fn limits_over(&self, grant: &DeTable<'_>, base: Limits) -> anyhow::Result<Limits> {
+        match table_in(grant, "limits") {
+            Some(table) => limits::read(table, base, &self.source),
+            None => Ok(base),
         }
     }
 
@@ -172,7 +172,7 @@ impl Tables<'_> {
             bail!("{place}: `depth` is {depth}, but must be from 1 to {MAX_DEPTH}");
         }
         if follow_links && self.source.reach == Reach::OwnFolder {
-            bail!("{place}: {}", beyond("`follow_root_links`"));
+            bail!("{place}: {}", beyond_reach("`follow_root_links`"));
         }
         let hidden = match hidden {
             RawHidden::All(false) => HiddenFolders::Skipped,
@@ -205,10 +205,10 @@ impl Tables<'_> {
     /// Refuses a path beyond the configuration's reach.
     fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
         let ConfiguredPath { path, place } = &configured;
-        if self.source.reach == Reach::OwnFolder && !lies_within(path, self.source.folder) {
+        if self.source.reach == Reach::OwnFolder && !is_within(path, self.source.folder) {
             bail!(
                 "{place}: {}",
-                beyond(&format!("the folder `{}`", path.display()))
+                beyond_reach(&format!("the folder `{}`", path.display()))
             );
         }
         Ok(configured)

@@ -56,7 +56,7 @@ pub(super) struct RawConfig {
     _require_signatures: IgnoredAny,
 }
 
-/// The raw keys of the requests of all tools.
+/// The raw keys of `[network]`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawNetwork {

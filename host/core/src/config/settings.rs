@@ -1,11 +1,12 @@
-//! Settings that a configuration fills: the interface of the layers to the reader of the file.
+//! The interface between the parser of a configuration and the settings of each layer.
 
 use super::Config;
 use super::keys::Keys;
 use super::tables::Tables;
 
-/// Settings that a configuration fills. Each layer has its own, and a program joins them into
-/// one type.
+/// Settings that are read from a configuration.
+///
+/// Each layer has its own, and a program joins them into one type.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -47,7 +48,7 @@ pub trait FileSettings: Sized {
 }
 
 impl Keys {
-    /// Returns the keys of some settings, and those of [`Config`].
+    /// Returns the keys of these settings and of [`Config`].
     pub fn of<S: FileSettings>() -> Self {
         let mut keys = Self::default();
         Config::declare_keys(&mut keys);

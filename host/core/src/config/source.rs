@@ -25,8 +25,8 @@ pub(super) struct ConfigSource<'a> {
     /// The base of relative paths.
     pub(super) folder: &'a Path,
     pub(super) reach: Reach,
-    /// The byte offsets of the line ends. Guards against: a long file, whose lines are counted
-    /// for each of its values.
+    /// The byte offsets of the line ends. Guards against: counting all lines of a long file again
+    /// for each value.
     line_ends: Vec<usize>,
 }
 
@@ -64,17 +64,17 @@ pub(super) fn table_in<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t 
     }
 }
 
-/// Returns the message for a setting that a found configuration must not have.
-pub(super) fn beyond(what: &str) -> String {
+/// Returns the message for a setting that leads out of the folder of a found configuration.
+pub(super) fn beyond_reach(subject: &str) -> String {
     format!(
-        "{what} leads out of the folder of this configuration, which was found and not named; \
+        "{subject} leads out of the folder of this configuration, which was found and not named; \
          `--config ./{DEFAULT_FILE}` allows it"
     )
 }
 
 /// Returns whether a path leads into a folder. A path that does not exist passes; its use
 /// fails later.
-pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
+pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), real_path(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
         _ => true,
@@ -94,9 +94,9 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 /// Returns the kind of a value with its article.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        // serde would read the values as the fields of a table, in an undefined order.
+        // serde would read a list as the fields of a table, in an undefined order.
         DeValue::Array(_) => "a list",
-        // The parser represents it as a table with one key.
+        // The parser represents a date as a table with one key.
         DeValue::Datetime(_) => "a date",
         DeValue::String(_) => "a string",
         DeValue::Boolean(_) => "a boolean",

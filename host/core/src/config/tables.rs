@@ -63,7 +63,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     ///
-    /// If a limit is not a quantity of its unit, or out of its bounds.
+    /// If a value is not a quantity of the limit's unit, or is out of bounds.
     pub fn limits<S: LimitSet>(&self) -> anyhow::Result<S> {
         let table = match S::KEY {
             "" => Some(&self.root),
@@ -72,7 +72,7 @@ impl<'a> Tables<'a> {
         self.limits_in(table)
     }
 
-    /// Returns the limits of one of the tables with names, such as `[clients.NAME]`.
+    /// Returns the limits in a named table, such as `[clients.NAME]`.
     ///
     /// # Errors
     ///

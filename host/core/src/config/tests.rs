@@ -51,7 +51,7 @@ fn reads_file_with_relative_paths() {
 }
 
 #[test]
-fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
+fn reads_prompt_budget_and_search_offer() {
     let read = |text: &str| {
         let config = parse(text).unwrap();
         (config.prompt.budget, config.search_offer)

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parse::{call, items, parse, raw, required, shape};
+use super::parse::{call, items, parse, raw, required_id, wrong_shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
@@ -36,8 +36,8 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         let Message { role } = parse(text)?;
         match (role.as_deref(), message.member("content")) {
             (Some("assistant"), Some(content)) => content,
-            (Some("assistant"), None) => return shape("it has no `content`"),
-            _ => return shape("its role is not `assistant`"),
+            (Some("assistant"), None) => return wrong_shape("it has no `content`"),
+            _ => return wrong_shape("its role is not `assistant`"),
         }
     };
     if content.get().starts_with('"') {
@@ -48,12 +48,12 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         let place = || format!("`content[{index}]`");
         match parse::<Block>(block.get())?.r#type.as_str() {
             "tool_use" => {}
-            "tool_result" => return shape("it has results, which no assistant message has"),
+            "tool_result" => return wrong_shape("it has results, which no assistant message has"),
             // Text, reasoning, and calls that the service itself runs.
             _ => continue,
         }
         let tool_use: ToolUse = parse(block.get())?;
-        let id = required(tool_use.id, place, "id")?;
+        let id = required_id(tool_use.id, place, "id")?;
         let arguments = block.member("input").map_or("", RawJson::get).to_owned();
         calls.push(call(place, id, tool_use.name, arguments)?);
     }

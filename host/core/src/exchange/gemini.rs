@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::parse::{call, items, only, parse, raw, shape};
+use super::parse::{call, items, only, parse, raw, wrong_shape};
 use super::schema::{gemini_subset, root_object};
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
@@ -49,7 +49,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             }
         }
         None if feedback.iter().any(|name| response.member(name).is_some()) => {
-            return shape("the prompt was refused: there is no candidate");
+            return wrong_shape("the prompt was refused: there is no candidate");
         }
         None => response,
     };
@@ -58,15 +58,15 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         (Some("model"), _) | (None, Some(_)) => {}
         // A response may have no parts, for example after a malformed call.
         (None, None) if is_response => {}
-        (None, None) => return shape("it has neither `candidates` nor `parts`"),
-        (Some(_), _) => return shape("its role is not `model`"),
+        (None, None) => return wrong_shape("it has neither `candidates` nor `parts`"),
+        (Some(_), _) => return wrong_shape("its role is not `model`"),
     }
     let mut calls = Vec::new();
     let parts = content.parts.into_iter().flatten();
     let raw_parts = raw_content.member("parts").map(RawJson::items);
     for (index, (part, raw_part)) in parts.zip(raw_parts.into_iter().flatten()).enumerate() {
         if part.function_response.is_some() {
-            return shape("it has results, which a model's content never has");
+            return wrong_shape("it has results, which a model's content never has");
         }
         if let Some(function_call) = part.function_call {
             let place = || format!("`parts[{index}]`");
@@ -120,8 +120,7 @@ fn declaration(definition: &Definition) -> Value {
         .get("properties")
         .and_then(Value::as_object)
         .is_none_or(Map::is_empty);
-    // The API refuses an object without properties, but takes a function without
-    // parameters.
+    // The API refuses an object without properties, but accepts a function without parameters.
     if !(takes_nothing
         && schema
             .get("additionalProperties")

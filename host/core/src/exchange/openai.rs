@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::parse::{arguments_in_string, call, items, only, parse, raw, required, shape};
+use super::parse::{arguments_in_string, call, items, only, parse, raw, required_id, wrong_shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
@@ -40,7 +40,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         Some(choices) => match only(items(choices, "choices")?, "choices")?.member("message") {
             Some(message) => message,
             None => {
-                return shape("the choice has no `message`; parts of a stream are not accepted");
+                return wrong_shape(
+                    "the choice has no `message`; parts of a stream are not accepted",
+                );
             }
         },
     };
@@ -48,11 +50,11 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     match message.role.as_deref() {
         Some("assistant") => {}
         None if message.tool_calls.is_some() => {}
-        None => return shape("it has neither `choices` nor the role `assistant`"),
-        Some(_) => return shape("its role is not `assistant`"),
+        None => return wrong_shape("it has neither `choices` nor the role `assistant`"),
+        Some(_) => return wrong_shape("its role is not `assistant`"),
     }
     if message.function_call.is_some() {
-        return shape("it has `function_call`, which is obsolete: `tool_calls` is expected");
+        return wrong_shape("it has `function_call`, which is obsolete: `tool_calls` is expected");
     }
     let mut calls = Vec::new();
     let tool_calls = message.tool_calls.into_iter().flatten();
@@ -61,13 +63,13 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     for (index, (tool_call, raw_call)) in tool_calls.zip(raw_calls).enumerate() {
         let place = || format!("`tool_calls[{index}]`");
         if tool_call.r#type.is_some_and(|kind| kind != "function") {
-            // A kind of call that the caller itself offered and answers.
+            // The caller offers and answers calls of other types.
             continue;
         }
         let Some(function) = tool_call.function else {
-            return shape(format!("{} has no `function`", place()));
+            return wrong_shape(format!("{} has no `function`", place()));
         };
-        let id = required(tool_call.id, place, "id")?;
+        let id = required_id(tool_call.id, place, "id")?;
         let raw_function = raw_call.member("function");
         let arguments = raw_function.and_then(|function| function.member("arguments"));
         let arguments = arguments_in_string(arguments);

@@ -1,4 +1,4 @@
-//! Parsing that all formats share: verbatim and required parts, and errors for invalid JSON.
+//! Parsing that all formats share: verbatim parts, required ids, and errors for invalid JSON.
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -14,12 +14,12 @@ pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
     RawJson::new(json).map_err(json_error)
 }
 
-/// Returns the items of a part, which must be an array.
-pub(super) fn items<'j>(part: RawJson<'j>, what: &str) -> Result<Vec<RawJson<'j>>, MessageError> {
-    if !part.is_array() {
-        return shape(format!("`{what}` is not an array"));
+/// Returns the items of the value of `key`, which must be an array.
+pub(super) fn items<'j>(value: RawJson<'j>, key: &str) -> Result<Vec<RawJson<'j>>, MessageError> {
+    if !value.is_array() {
+        return wrong_shape(format!("`{key}` is not an array"));
     }
-    Ok(part.items().collect())
+    Ok(value.items().collect())
 }
 
 /// Deserialises a value from JSON.
@@ -37,17 +37,17 @@ fn json_error(error: serde_json::Error) -> MessageError {
 }
 
 /// Returns the error for a message with a wrong structure.
-pub(super) fn shape<T>(reason: impl Into<String>) -> Result<T, MessageError> {
+pub(super) fn wrong_shape<T>(reason: impl Into<String>) -> Result<T, MessageError> {
     Err(MessageError::Shape(reason.into()))
 }
 
-/// Returns the only choice of a response.
-pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
-    match (many.pop(), many.len()) {
+/// Returns the only entry of `key`. A response can have several alternative messages.
+pub(super) fn only<T>(mut entries: Vec<T>, key: &str) -> Result<T, MessageError> {
+    match (entries.pop(), entries.len()) {
         (Some(one), 0) => Ok(one),
-        (None, _) => shape(format!("`{what}` is empty")),
-        (Some(_), others) => shape(format!(
-            "`{what}` has {} entries, but only one can continue: pass only the one to continue with",
+        (None, _) => wrong_shape(format!("`{key}` is empty")),
+        (Some(_), others) => wrong_shape(format!(
+            "`{key}` has {} entries: pass only the one to continue the conversation with",
             others + 1
         )),
     }
@@ -56,12 +56,12 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
 /// Returns a call's arguments, which are JSON in a string.
 ///
 /// Returns any other value as it is, because some servers write the object itself.
-pub(super) fn arguments_in_string(written: Option<RawJson<'_>>) -> String {
-    let written = written.map_or("", RawJson::get);
-    match serde_json::from_str::<String>(written) {
+pub(super) fn arguments_in_string(value: Option<RawJson<'_>>) -> String {
+    let json = value.map_or("", RawJson::get);
+    match serde_json::from_str::<String>(json) {
         Ok(text) => text,
         // An invalid string, such as half a surrogate pair, becomes an error of the call.
-        Err(_) => written.to_owned(),
+        Err(_) => json.to_owned(),
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn call(
     arguments: String,
 ) -> Result<Call, MessageError> {
     let Some(name) = name else {
-        return shape(format!("{} has no name", place()));
+        return wrong_shape(format!("{} has no name", place()));
     };
     Ok(Call {
         id,
@@ -83,13 +83,13 @@ pub(super) fn call(
 }
 
 /// Returns the id of a call. Fails if it is missing.
-pub(super) fn required(
+pub(super) fn required_id(
     id: Option<String>,
     place: impl FnOnce() -> String,
     key: &str,
 ) -> Result<Option<String>, MessageError> {
     match id {
-        None => shape(format!("{} has no `{key}`", place())),
+        None => wrong_shape(format!("{} has no `{key}`", place())),
         id => Ok(id),
     }
 }

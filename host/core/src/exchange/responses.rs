@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::parse::{arguments_in_string, call, items, parse, raw, required, shape};
+use super::parse::{arguments_in_string, call, items, parse, raw, required_id, wrong_shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
@@ -43,11 +43,11 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
                 if let Some(status) = response.status
                     && !matches!(status.as_str(), "completed" | "incomplete")
                 {
-                    return shape("the response is not completed");
+                    return wrong_shape("the response is not completed");
                 }
                 items(output, "output")?
             }
-            (None, None) => return shape("it has neither `output` nor a `type`"),
+            (None, None) => return wrong_shape("it has neither `output` nor a `type`"),
         }
     };
     let mut calls = Vec::new();
@@ -56,24 +56,26 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         let Item { r#type, role } = parse(item.get())?;
         match r#type.as_str() {
             "function_call" => {}
-            "error" => return shape("it is an error, not a response"),
+            "error" => return wrong_shape("it is an error, not a response"),
             part if part.starts_with("response.") => {
-                return shape("it is a part of a stream: give the whole response");
+                return wrong_shape("it is a part of a stream: give the whole response");
             }
             "message" if role.is_some_and(|role| role != "assistant") => {
-                return shape(
+                return wrong_shape(
                     "it has a message that is not the model's: give the items of the last response \
                      alone",
                 );
             }
             "function_call_output" => {
-                return shape("it has results already: give the items of the last response alone");
+                return wrong_shape(
+                    "it has results already: give the items of the last response alone",
+                );
             }
             // Text, reasoning, and calls that the service or the caller answers.
             _ => continue,
         }
         let function_call: FunctionCall = parse(item.get())?;
-        let id = required(function_call.call_id, place, "call_id")?;
+        let id = required_id(function_call.call_id, place, "call_id")?;
         let arguments = arguments_in_string(item.member("arguments"));
         calls.push(call(place, id, function_call.name, arguments)?);
     }

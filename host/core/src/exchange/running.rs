@@ -10,9 +10,9 @@ use crate::host::Host;
 use skillhost_sandbox::tool::arguments::parse_arguments;
 use skillhost_sandbox::tool::{CallError, Caller, message};
 
-/// The maximum number of calls of a message that run at a time, unless one tool may run
-/// fewer. Guards against: a message that keeps the host busy for others, and the memory of
-/// many answers.
+/// The maximum number of calls of a message that run at a time. A lower `calls_per_tool` lowers
+/// it. Guards against: a message that keeps the host busy for others, and the memory of many
+/// answers.
 const CONCURRENT: usize = 16;
 
 /// The maximum number of bytes of all answers to a message. Guards against: hundreds of calls with
@@ -23,20 +23,20 @@ const ANSWERS_BYTES: usize = 64 << 20;
 ///
 /// Every call gets an answer for the model, even if its arguments are invalid, its tool is unknown
 /// or the host stops it. The audit log has the calls' ids. Dropping the future stops the calls.
-/// Needs a tokio runtime with a timer; with several threads it computes in parallel.
+/// Needs a tokio runtime with a timer. Calls run in parallel if it has several threads.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     run_from(&Caller::default(), host, calls).await
 }
 
 /// Runs the calls like [`run`], and records the caller in the audit log.
 pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Answer> {
-    let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);
+    let max_running = CONCURRENT.min(host.calls_per_tool()).max(1);
     let mut answers = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     let mut waiting = calls.into_iter();
     let mut running: VecDeque<(Option<String>, String, AbortOnDropHandle<_>)> = VecDeque::new();
     loop {
-        while running.len() < at_a_time
+        while running.len() < max_running
             && let Some(call) = waiting.next()
         {
             let (host, id, name) = (host.clone(), call.id.clone(), call.name.clone());
@@ -51,7 +51,7 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
                 let arguments = parse_arguments(&call.arguments).unwrap_or_default();
                 let bound = host.answer_bound(&call.name, &arguments);
                 let mut text = message::model_text(outcome);
-                // A message cannot hold the note beside the text.
+                // A message has a single text, so the note follows the answer.
                 if let Some(note) = bound.cut(&mut text) {
                     text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
                     text.push_str(&note);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords that limit no value, or that no API needs to know.
+/// Keywords that limit no value, or that models do not need.
 const UNLIMITING: [&str; 15] = [
     "$anchor",
     "$comment",
@@ -25,7 +25,7 @@ const UNLIMITING: [&str; 15] = [
     "writeOnly",
 ];
 
-/// Keywords that no API takes at the top level of a schema.
+/// Keywords that no API accepts at the top level of a schema.
 const NOT_AT_THE_TOP: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
 
 /// Keywords that Gemini's `Schema` shares with JSON Schema.
@@ -128,7 +128,8 @@ pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, V
     Some(subset)
 }
 
-/// Returns the alternative to null in an `anyOf`, with the description of the whole schema.
+/// Returns the subset for a choice between null and another schema. A description of the choice
+/// replaces that schema's own.
 fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<String, Value>> {
     let mut choice = choice.as_object()?.clone();
     if let Some(description) = schema.get("description") {
@@ -139,7 +140,7 @@ fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<Stri
     Some(subset)
 }
 
-/// Adds the keywords of a schema that limit values and that its translation does not have.
+/// Adds the keywords of a schema that limit values, and that its translation `written` drops.
 pub(super) fn add_dropped<'a>(
     schema: &'a Map<String, Value>,
     written: &Map<String, Value>,
@@ -188,13 +189,13 @@ fn gemini_formats(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the values of a string enumeration, if Gemini takes all of them. It does not
-/// take an empty string.
+/// Returns the values of a string enumeration, if Gemini accepts all of them. It refuses an
+/// empty string.
 fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     let values: Vec<Value> = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => {
-            let some = values.iter().filter(|value| !value.is_null());
-            some.cloned().collect()
+            let non_null = values.iter().filter(|value| !value.is_null());
+            non_null.cloned().collect()
         }
         (_, Some(value)) => vec![value.clone()],
         _ => return None,
@@ -203,8 +204,10 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     (!values.is_empty() && values.iter().all(is_allowed)).then_some(values)
 }
 
-/// Returns `Some` if a schema is a choice of schemas: the other schema of a choice with null, or
-/// `None` for any other choice.
+/// Returns the other schema of a choice between null and one schema.
+///
+/// The outer `Option` is `None` if the schema is not a choice; the inner one, if it is another
+/// choice.
 fn nullable_choice(schema: &Map<String, Value>) -> Option<Option<&Value>> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
@@ -255,7 +258,7 @@ fn kind_of(value: &Value) -> String {
     .to_owned()
 }
 
-/// Returns the strings of a list.
+/// Returns the strings in the list of a keyword.
 pub(super) fn names<'a>(
     schema: &'a Map<String, Value>,
     keyword: &str,

@@ -44,7 +44,7 @@ const UNSUPPORTED: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// The maximum nesting of objects that all services take.
+/// The maximum nesting of objects that all services accept.
 const DEPTH: usize = 5;
 /// The maximum number of values of all enumerations of a schema.
 const ENUM_VALUES: usize = 1000;
@@ -88,7 +88,7 @@ pub(super) fn schema(
     let top = Position {
         name: "",
         depth: 1,
-        chosen: false,
+        in_choice: false,
     };
     let choice = ["anyOf", "oneOf"]
         .into_iter()
@@ -102,8 +102,9 @@ pub(super) fn schema(
         })
 }
 
-/// The conversion of a schema, and its remaining budget.
+/// The conversion of a schema.
 struct StrictConversion {
+    /// The number of enumeration values that it may still write.
     enum_values: usize,
 }
 
@@ -113,9 +114,9 @@ struct Position<'a> {
     /// The nearest enclosing property.
     name: &'a str,
     depth: usize,
-    /// True inside a choice of several schemas: the host cannot know which one was meant,
-    /// and so cannot interpret a null.
-    chosen: bool,
+    /// True inside a choice of several schemas. The host cannot know which one a model chose, so
+    /// it cannot tell whether null means that the property is absent.
+    in_choice: bool,
 }
 
 impl StrictConversion {
@@ -137,10 +138,16 @@ impl StrictConversion {
             let Some(choices) = choices.and_then(Value::as_array) else {
                 return Err(format!("{} takes values of any type", here()));
             };
-            self.keep(schema, &mut strict);
+            self.copy_keywords(schema, &mut strict);
             let choices = choices.iter().map(|choice| {
-                self.property(choice, Position { chosen: true, ..at })
-                    .map(Value::from)
+                self.property(
+                    choice,
+                    Position {
+                        in_choice: true,
+                        ..at
+                    },
+                )
+                .map(Value::from)
             });
             let choices = choices.collect::<Result<Vec<_>, _>>()?;
             strict.insert("anyOf".to_owned(), choices.into());
@@ -161,7 +168,7 @@ impl StrictConversion {
             several => several.into(),
         };
         strict.insert("type".to_owned(), kind);
-        self.keep(schema, &mut strict);
+        self.copy_keywords(schema, &mut strict);
         if array {
             let items = schema.get("items").unwrap_or(&Value::Null);
             let items = self.property(items, at)?;
@@ -203,8 +210,8 @@ impl StrictConversion {
             };
             let mut property = self.property(property, place)?;
             if !names(schema, "required").any(|required| required == name) {
-                // The property itself allows null, so null keeps its meaning.
-                if at.chosen && !takes_null(&property) {
+                // If the property already allows null, null keeps its own meaning.
+                if at.in_choice && !takes_null(&property) {
                     return Err(format!(
                         "`{name}` is optional in one of several schemas to choose from"
                     ));
@@ -229,7 +236,7 @@ impl StrictConversion {
 
     /// Copies the supported keywords. The others only restrict values further, which the
     /// host checks.
-    fn keep(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
+    fn copy_keywords(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
         for keyword in KEYWORDS {
             if let Some(value) = schema.get(keyword) {
                 strict.insert(keyword.to_owned(), value.clone());
@@ -266,7 +273,7 @@ fn takes_null(schema: &Map<String, Value>) -> bool {
         || choices.any(|choice| choice.get("type").is_some_and(|kind| kind == "null"))
 }
 
-/// Makes a schema allow null, which stands for an absent property.
+/// Makes a schema allow null, which means that the property is absent.
 fn make_nullable(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
         let null = serde_json::json!({"type": "null"});
@@ -387,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_mode_drops_unsupported_keywords_of_required_property() {
+    fn drops_unsupported_keywords_of_required_property() {
         let a = json!({
             "type": "string", "minLength": 1, "format": "uri", "default": "x", "pattern": "^a",
             "not": {"const": "b"}, "$comment": "c", "examples": ["x"],
@@ -406,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_mode_names_the_unsupported_part_of_a_schema() {
+    fn names_unsupported_part_of_schema() {
         let mut deep = json!({"type": "string"});
         for _ in 0..DEPTH {
             deep = json!({"type": "object", "properties": {"d": deep}});

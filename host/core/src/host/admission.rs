@@ -1,16 +1,16 @@
 //! Admission: decides which component gets a name that several components claim.
 //!
 //! Agents call tools by name, and grants name files, so each name belongs to at most one component:
-//! to the one that already has it, or else to the one that the operator names. If the operator
-//! names none, no component gets it. The order of files does not matter. Guards against: a file
-//! that is put beside a granted component and takes over its name.
+//! the one that already has it, or else the only one that a grant or a pin names. Otherwise no
+//! component gets the name. The order of files does not matter. Guards against: a file beside a
+//! granted component that takes over its name.
 
 use skillhost_sandbox::component::cannot_load;
 
 /// An admitted component, or a candidate.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
-    /// Its path, or the name of a built-in one.
+    /// The path of its file, or its name if it is built in.
     pub(super) origin: &'a str,
     pub(super) digest: &'a str,
     pub(super) tools: Vec<&'a str>,
@@ -37,9 +37,9 @@ pub(super) enum Claim<'a> {
 pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
     let mut refused: Vec<Option<String>> = new
         .iter()
-        .map(|new| admitted.iter().find_map(|admitted| admitted.keeps_out(new)))
+        .map(|new| admitted.iter().find_map(|admitted| admitted.excludes(new)))
         .collect();
-    for rule in [same_file, outranked, equal] {
+    for rule in [same_file, outranked, equally_named] {
         let left: Vec<usize> = (0..new.len()).filter(|at| refused[*at].is_none()).collect();
         for at in &left {
             let mut others = left.iter().filter(|other| *other != at);
@@ -54,7 +54,7 @@ pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec
 
 impl Candidate<'_> {
     /// Returns the reason why this admitted component excludes another one.
-    fn keeps_out(&self, new: &Candidate<'_>) -> Option<String> {
+    fn excludes(&self, new: &Candidate<'_>) -> Option<String> {
         if let Some(tool) = self.shared_tool(new) {
             return Some(match self.claim {
                 Claim::BuiltIn => {
@@ -121,8 +121,8 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     })
 }
 
-/// Refuses both components, if they define the same tool and have equal claims.
-fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
+/// Refuses both components, if they define the same tool and the operator names both or neither.
+fn equally_named(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (this, that) = (&new[at], &new[other]);
     let tool = this.shared_tool(that)?;
     let which = if this.is_named() {

@@ -104,8 +104,10 @@ impl HostBuilder {
         self
     }
 
-    /// Adds one tool component under another name than that of its file: grants, pins and messages
-    /// use `name`, such as `csv.wasm`. It is loaded after the components of the folders.
+    /// Adds one tool component under a name other than its file's.
+    ///
+    /// Grants, pins and messages use `name`, such as `csv.wasm`. The component is loaded after
+    /// those of the folders.
     pub fn named_component(mut self, name: impl Into<String>, file: impl Into<PathBuf>) -> Self {
         self.config
             .named_components
@@ -235,8 +237,11 @@ impl HostBuilder {
         self
     }
 
-    /// Replaces grants, pins, denied components, folders of skills, and components with names of
-    /// their own by those of a configuration, for [`HostBuilder::rebuild`].
+    /// Takes over the settings of a configuration that packages change, for
+    /// [`HostBuilder::rebuild`].
+    ///
+    /// They are grants, pins, denied components, [named
+    /// components](HostBuilder::named_component), and the folders and names of skills.
     #[must_use]
     pub fn with_packages_of(mut self, config: Config) -> Self {
         self.config.grants = config.grants;
@@ -268,8 +273,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the tokens that [`Host::prompt`] may take. Default: 4,000, which is 2 %
-    /// of 200,000.
+    /// Sets the maximum number of tokens of [`Host::prompt`]. Default: 4,000, which is 2 % of
+    /// 200,000.
     pub fn prompt_budget(mut self, tokens: usize) -> Self {
         self.config.prompt.budget = tokens;
         self
@@ -282,7 +287,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets an observer that is told how each call ends. Default: none.
+    /// Sets an observer, which gets the outcome of each call. Default: none.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -318,7 +323,7 @@ impl HostBuilder {
 
     /// Sets the broker, which a host in a confined process needs. The broker opens folders that
     /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). By default
-    /// there is no broker, and the process does both itself. The trait [`Broker`] may change.
+    /// there is no broker, and the process does both itself. The trait [`Broker`] is not stable.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
         self
@@ -358,13 +363,13 @@ impl HostBuilder {
     /// Builds a host like [`HostBuilder::build`], but without the components that are not in the
     /// cache. [`HostBuilder::complete`] compiles and adds them.
     ///
-    /// A component `NAME.wasm` without a pin is served nevertheless if `NAME.tools.json` beside it
-    /// has its definitions; see [`Inspection::tools_file`].
-    ///
-    /// [`Inspection::tools_file`]: crate::Inspection::tools_file
+    /// A component `NAME.wasm` without a pin is still served if `NAME.tools.json` beside it has its
+    /// definitions; see [`Inspection::tools_file`].
     ///
     /// While a component is missing, component files without a grant or a pin are omitted too: the
     /// missing one may have a stronger claim to the names of their tools.
+    ///
+    /// [`Inspection::tools_file`]: crate::Inspection::tools_file
     pub async fn build_compiled(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Compiled).await
     }
@@ -516,8 +521,8 @@ impl HostBuilder {
         })
     }
 
-    /// Opens the cache, if there is one. Without it the host only starts more slowly, so an
-    /// error is a problem for the operator.
+    /// Opens the cache, if there is one. Without it the host only starts more slowly, so an error
+    /// becomes a problem and the build continues.
     fn open_cache(&self, problems: &mut Vec<String>) -> Option<Arc<ComponentCache>> {
         let folder = self.cache.as_deref()?;
         ComponentCache::open(folder, self.new_cache_entries.as_deref(), &self.trust)
@@ -527,7 +532,7 @@ impl HostBuilder {
     }
 
     fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
-        // A component may need the memory of its grant already while it is loaded.
+        // While it is loaded, a component may already need all memory of its grant.
         let mut limits = self.config.limits.clone();
         limits.memory = self.max_memory();
         Loader {
@@ -556,18 +561,19 @@ impl HostBuilder {
             hard_links: self.config.hard_links,
             limits: self.config.limits.clone(),
         };
-        let granted = |(tool, own): (&Arc<Tool>, bool)| {
+        let granted = |(tool, is_built_in): (&Arc<Tool>, bool)| {
             let grant = self.config.grants.get(tool.component.grant_name());
-            let terms = grant.cloned().unwrap_or_default().terms(own, &defaults);
+            let grant = grant.cloned().unwrap_or_default();
+            let terms = grant.terms(is_built_in, &defaults);
             let name = &tool.definition.name;
             ServedTool {
-                quota: engine.quota(name, own, terms.limits.memory),
+                quota: engine.quota(name, is_built_in, terms.limits.memory),
                 skills: GrantedSkills::new(
                     Arc::clone(catalog),
                     index.cloned(),
                     terms.skills.clone(),
                 ),
-                description: self.description(name, own),
+                description: self.description(name, is_built_in),
                 terms,
                 tool: Arc::clone(tool),
                 gives_help: self.config.help != Some(false),
@@ -576,10 +582,10 @@ impl HostBuilder {
         components
             .iter()
             .flat_map(|component| {
-                let own = component.is_built_in();
-                component.tools.iter().map(move |tool| (tool, own))
+                let is_built_in = component.is_built_in();
+                component.tools.iter().map(move |tool| (tool, is_built_in))
             })
-            .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
+            .filter(|(tool, is_built_in)| self.has_tool(&tool.definition.name, *is_built_in))
             .map(granted)
             .filter(|served| index.is_some() || !served.is_search())
             .collect()
@@ -590,12 +596,12 @@ impl HostBuilder {
         self.config.skills.iter().map(|skills| &skills.root)
     }
 
-    /// Returns the names of skills that are not served, in whatever folder they are.
+    /// Returns the names of skills that are not served, in any folder.
     pub fn withheld_skills(&self) -> &BTreeSet<String> {
         &self.config.withheld_skills
     }
 
-    /// Returns the files of components with names of their own, by these names.
+    /// Returns the files of [named components](HostBuilder::named_component), by name.
     pub fn named_components(&self) -> &BTreeMap<String, PathBuf> {
         &self.config.named_components
     }
@@ -613,8 +619,8 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// Returns the `.wasm` files of the tool folders sorted by name, then the names of the
-    /// components with names of their own, then the components that were named one by one.
+    /// Returns the component files in the order of loading: those of each tools folder, sorted;
+    /// the names of named components; then those of [`HostBuilder::component`].
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
         // Two paths may lead to the same folder.

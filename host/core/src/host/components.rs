@@ -1,5 +1,5 @@
-//! Loading the components of a host. Reuses components of an earlier host that have the
-//! same content. `admission` decides when names collide.
+//! Loading the components of a host. Reuses the unchanged components of an earlier host.
+//! `admission` decides when names collide.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use skillhost_skills::trust::Trust;
 /// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
-/// The owner that a file with pinned bytes counts as having: its real owner is not checked.
+/// The recorded owner of a file with pinned bytes. Its real owner is not checked.
 const UNCHECKED_OWNER: u32 = 0;
 
 /// A component and its tools.
@@ -81,7 +81,7 @@ pub(crate) struct IntakeRules<'a> {
     pub(crate) denied: &'a BTreeMap<String, String>,
     pub(crate) grants: &'a BTreeMap<String, Grant>,
     pub(crate) trust: &'a Trust,
-    /// The files of components with names of their own.
+    /// The files of named components, by name.
     pub(crate) named: &'a BTreeMap<String, PathBuf>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> ComponentIntake<'a> {
         Ok(())
     }
 
-    /// Adds components from files in order. Returns the problems of those that are not
+    /// Adds components from files in order. Returns the problems of components that are not
     /// admitted.
     ///
     /// A component of the earlier host stays as long as its file exists. It is replaced by
@@ -142,7 +142,7 @@ impl<'a> ComponentIntake<'a> {
         let mut newcomers = Vec::new();
         // Components that replace those of the earlier host.
         let mut successors = Vec::new();
-        // By the position of their files.
+        // The admitted components, by the position of their files.
         let mut admitted = BTreeMap::new();
         for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
             let loaded = match file {
@@ -177,9 +177,10 @@ impl<'a> ComponentIntake<'a> {
             match successor {
                 Ok(successor) => successors.push((at, path, earlier, successor)),
                 Err(error) => {
-                    let (kept, problem) = self.refuse_change(path, earlier, format!("{error:#}"));
+                    let (earlier, problem) =
+                        self.refuse_change(path, earlier, format!("{error:#}"));
                     problems.push(problem);
-                    admitted.extend(kept.map(|kept| (at, kept)));
+                    admitted.extend(earlier.map(|earlier| (at, earlier)));
                 }
             }
         }
@@ -199,21 +200,21 @@ impl<'a> ComponentIntake<'a> {
             let serving = match refused {
                 None => Some(successor),
                 Some(why) => {
-                    let (kept, problem) = self.refuse_change(path, earlier, why);
+                    let (earlier, problem) = self.refuse_change(path, earlier, why);
                     problems.push(problem);
-                    kept
+                    earlier
                 }
             };
             admitted.extend(serving.map(|serving| (at, serving)));
         }
-        problems.extend(self.take_newcomers(newcomers, &mut admitted));
+        problems.extend(self.admit_newcomers(newcomers, &mut admitted));
         self.loaded.extend(admitted.into_values());
         problems
     }
 
-    /// Returns the component of the earlier host if the present pins allow it, and the problem of
-    /// its successor. Pins change while a server runs, and what they exclude must not keep the
-    /// grant of its file.
+    /// Returns the earlier host's component if the current pins allow it, and the problem of its
+    /// successor. Pins can change while a server runs, and a component that they exclude must not
+    /// keep the grant of its file.
     fn refuse_change(
         &self,
         path: &Path,
@@ -223,13 +224,13 @@ impl<'a> ComponentIntake<'a> {
         let allowed = self.rules.check_pin(path, &earlier.component.digest);
         match allowed.is_ok().then(|| earlier.clone()) {
             None => (None, why),
-            kept => (kept, format!("{why}; its earlier tools remain")),
+            earlier => (earlier, format!("{why}; its earlier tools remain")),
         }
     }
 
-    /// Adds components that are new since the earlier host. Returns a problem for each one with a
-    /// name that is in use.
-    fn take_newcomers(
+    /// Adds components that are new since the earlier host. Returns a problem for each one whose
+    /// name is in use.
+    fn admit_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,
         admitted: &mut BTreeMap<usize, LoadedComponent>,
@@ -242,7 +243,7 @@ impl<'a> ComponentIntake<'a> {
             refusals(&serving, &new)
         };
         let mut problems = Vec::new();
-        // Declared names exclude no other component: the component itself may define other names.
+        // A declaration excludes no other component: the component itself may define other names.
         let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
@@ -269,7 +270,7 @@ impl<'a> ComponentIntake<'a> {
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
-            // Keeps the owner that was checked when the file was read.
+            // Keeps the owner that was recorded when the component was first loaded.
             FileContent::Earlier(unchanged) => unchanged,
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
@@ -279,7 +280,7 @@ impl<'a> ComponentIntake<'a> {
                 ..LoadedComponent::new(runnable(digest), owner, definitions)
             },
             FileContent::Code(component) => {
-                // Read again, to keep few files in memory at a time.
+                // Reads the file again, so that few files are in memory at a time.
                 let bytes = read(self.rules.content_of(path), &self.loader.opener)?;
                 if sha256_hex(&bytes) != digest {
                     bail!(
@@ -287,10 +288,10 @@ impl<'a> ComponentIntake<'a> {
                         cannot_load(&origin)
                     );
                 }
-                let asked = self
+                let loading = self
                     .loader
                     .load_definitions(&origin, &bytes, &component, &digest);
-                let (sandbox, definitions) = asked.await?;
+                let (sandbox, definitions) = loading.await?;
                 LoadedComponent::new(runnable(digest).with_sandbox(sandbox), owner, definitions)
             }
         };
@@ -478,15 +479,15 @@ impl LoadedComponent {
 }
 
 impl IntakeRules<'_> {
-    /// Returns the file with the content of a component file: another one for a component with a
-    /// name of its own.
+    /// Returns the file that has the bytes of a component. For a named component, `file` is only
+    /// its name.
     fn content_of<'f>(&'f self, file: &'f Path) -> &'f Path {
         let named = file.to_str().and_then(|name| self.named.get(name));
         named.map_or(file, |content| content)
     }
 
-    /// Returns whether a component has a name of its own and a pin. Then its bytes are fixed,
-    /// whoever may change the file that has them now.
+    /// Returns whether a file is the name of a component with a pin. The pin fixes its bytes, so it
+    /// does not matter who may change the file that has them.
     fn has_pinned_content(&self, file: &Path) -> bool {
         let name = file.to_str();
         name.is_some_and(|name| self.named.contains_key(name) && self.pins.contains_key(name))
@@ -518,7 +519,7 @@ impl IntakeRules<'_> {
         self.grants.contains_key(loaded.component.grant_name()) || self.is_pinned(loaded)
     }
 
-    /// Checks that a file has a pin, or needs one.
+    /// Returns whether a file has a pin, or needs one.
     fn has_pin(&self, file: &Path) -> bool {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         self.require_pins || self.pins.contains_key(&*name)

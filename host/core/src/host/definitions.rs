@@ -1,5 +1,5 @@
-//! What agents see at this moment: the definitions of tools, and the prompt section about
-//! skills. Both are bounded for any catalog.
+//! The definitions of tools and the prompt section about skills, as agents see them now. Both are
+//! bounded for any catalog.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -30,8 +30,8 @@ impl Host {
     /// Returns the definitions of the tools for agents, in the order of loading.
     ///
     /// Omits tools whose schema lists the skills while there are no skills, and
-    /// `find_skills` as its [offer](crate::HostBuilder::search_offer) says. A schema lists
-    /// at most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
+    /// `find_skills` if it is not [offered](crate::HostBuilder::search_offer). A schema lists at
+    /// most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         let mut listed = ListedNames::new(self);
@@ -52,7 +52,7 @@ impl Host {
                 if names.is_empty() {
                     return None;
                 }
-                // Counted before the skills are read, so that a large catalog is not read.
+                // Counts the names first, so that it does not read the skills of a large catalog.
                 if is_enumerable(&names)
                     && let Some(names) = listed.among(names)
                 {
@@ -113,8 +113,8 @@ impl<'a> ListedNames<'a> {
         }
     }
 
-    /// Returns the names that lists for models show. Returns `None` if reading the skills takes
-    /// more than the budget.
+    /// Returns those of the names that lists for models contain. Returns `None` if reading the
+    /// skills exceeds the budget.
     fn among(&mut self, names: Vec<String>) -> Option<Vec<String>> {
         let catalog = &self.host.0.catalog;
         let mut listed = Vec::new();
@@ -145,8 +145,8 @@ fn is_enumerable(names: &[String]) -> bool {
     names.len() <= MAX_ENUM_NAMES && names.iter().map(bytes).sum::<usize>() <= MAX_ENUM_BYTES
 }
 
-/// Adds the names of the skills to a schema. Adds nothing if there are none: a model could then
-/// write no name, not even one that a person gave it.
+/// Adds the names of the skills to a schema. Adds no empty list: with it, a model could not write
+/// any name, not even one that a person gave it.
 fn add_enum(schema: &mut Map<String, Value>, property: &str, names: Vec<String>) {
     if names.is_empty() {
         return;

@@ -1,9 +1,8 @@
 //! Help for calls that failed because of a skill's name or a path: similar names, the
 //! entries of a folder, the target of a link.
 //!
-//! Help is made on request. It looks at the file system again, within the tool's grant, but
-//! does not search for skills: it uses the names that were found last. Other failures get no
-//! help.
+//! Help is made on request. It reads the file system again, within the tool's grant, but does not
+//! scan for skills: it uses the names from the last scan. Other failures get no help.
 //!
 //! Not here: the search for similar paths (`neighbours.rs` of the crate
 //! `skillhost-skills`).
@@ -120,9 +119,10 @@ impl FailedCall<'_> {
         let known = || names.iter().filter(|name| self.may_read(name));
         let all = known().nth(MAX_COMPARED).is_none();
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
-        let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
+        let starts_alike =
+            |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = known().map(String::as_str);
-        let compared = compared.filter(|other| all || starts(other));
+        let compared = compared.filter(|other| all || starts_alike(other));
         let compared = compared.take(MAX_COMPARED);
         let nearest = suggest::nearest_checked(name, compared, |name| self.is_listed(name));
         if nearest.is_empty() {
@@ -135,7 +135,7 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Returns help for a call without a skill whose path lies in no readable folder.
+    /// Returns help for a call that names no skill, with a path in no readable folder.
     fn no_skill(&self) -> Option<Vec<String>> {
         let path = self.path().unwrap_or_default();
         if let Some(lines) = self.through_a_skill(path) {
@@ -149,7 +149,7 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
-    /// Returns help for a call without a skill whose path goes through one.
+    /// Returns help for a call that names no skill, with a path through a skill's folder.
     fn through_a_skill(&self, path: &str) -> Option<Vec<String>> {
         let (skill, rest) = self.skill_in(path)?;
         let open = self.open(&skill)?;
@@ -234,11 +234,11 @@ impl FailedCall<'_> {
         if !inside && !self.is_listed(&skill) {
             return None;
         }
-        let there = self.open(&skill)?;
-        if !self.readable(&there, &rest) {
+        let target = self.open(&skill)?;
+        if !self.readable(&target, &rest) {
             let nearest = match rest.as_str() {
                 "" | "." => Vec::new(),
-                rest => neighbours::nearest(&there.folder, rest),
+                rest => neighbours::nearest(&target.folder, rest),
             };
             let path = nearest.first()?;
             return Some(vec![
@@ -256,17 +256,17 @@ impl FailedCall<'_> {
     /// Returns a list of the entries of a folder.
     fn entries(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let entries = neighbours::entries(&open.folder, path)?;
-        let what = match (neighbours::plain(path).as_str(), &open.skill) {
+        let subject = match (neighbours::plain(path).as_str(), &open.skill) {
             ("", Some(skill)) => format!("The skill {}", quoted(skill)?),
             ("", None) => "The folder".to_owned(),
             (path, _) => format!("The folder {}", quoted(path)?),
         };
         let mut lines = vec![match list(&entries.names, entries.more) {
-            Some(names) => format!("{what} holds {names}"),
-            None => format!("{what} holds nothing that can be read"),
+            Some(names) => format!("{subject} holds {names}"),
+            None => format!("{subject} holds nothing that can be read"),
         }];
-        let lists = |name| self.served.tool.definition.name != name && self.offers(name, open);
-        if entries.more > 0 && lists(LISTING_FILES) {
+        let may_advise = |name| self.served.tool.definition.name != name && self.offers(name, open);
+        if entries.more > 0 && may_advise(LISTING_FILES) {
             lines.push(format!("{LISTING_FILES} lists them all"));
         }
         Some(lines)
@@ -364,7 +364,7 @@ impl FailedCall<'_> {
 
     fn skill(&self) -> Option<&str> {
         string(self.arguments, &self.rule.skill_property).filter(|skill| {
-            // Where no skill is required, an empty name means none.
+            // If the tool needs no skill, an empty name means no skill.
             !(skill.is_empty() && self.rule.skill_optional)
         })
     }

@@ -1,6 +1,6 @@
-//! Large answers for a model. A note beside such an answer tells its size, because many clients cut
-//! it silently. An operator can make the host cut it instead: the host then tells the model what is
-//! missing.
+//! Large answers for a model. A note beside such an answer states its size, because many clients
+//! cut it silently. An operator can make the host cut it instead, with a note about what is left
+//! out.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub struct AnswerBound {
     max: Option<usize>,
     has_notes: bool,
     /// True if the caller can read the rest of the answer with [`READING_LINES`].
-    is_in_parts: bool,
+    is_readable_in_parts: bool,
 }
 
 impl Host {
@@ -37,7 +37,7 @@ impl Host {
         AnswerBound {
             max: self.0.model_output,
             has_notes: served.is_some_and(|served| served.gives_help),
-            is_in_parts: self.reads_in_parts(tool, arguments),
+            is_readable_in_parts: self.reads_in_parts(tool, arguments),
         }
     }
 
@@ -59,33 +59,31 @@ impl Host {
 }
 
 impl AnswerBound {
-    /// Cuts a text that is too long, and returns the note about what is left out.
+    /// Cuts a text that is too long, and returns a note about what is left out.
     pub fn cut(&self, text: &mut String) -> Option<String> {
-        let whole = text.len();
-        let max = self.max.filter(|max| *max < whole)?;
+        let total = text.len();
+        let max = self.max.filter(|max| *max < total)?;
         let end = end_within(text, max);
         let next_line = text[end..].split('\n').next().unwrap_or_default();
-        // A line that is longer than the bound is cut in each answer.
-        let is_whole = end == 0 || text[..end].ends_with('\n');
-        let fits = is_whole && next_line.len() < max;
+        // Each answer would cut a longer line, so no tool can read the rest.
+        let ends_with_line = end == 0 || text[..end].ends_with('\n');
+        let next_line_fits = ends_with_line && next_line.len() < max;
         text.truncate(end);
-        // The capacity is that of the whole text.
+        // Truncating keeps the capacity of the whole text.
         text.shrink_to_fit();
         let lines = text.bytes().filter(|byte| *byte == b'\n').count();
-        let kept = text.len();
-        let advice = match self.is_in_parts {
-            true if fits => {
-                format!(
-                    "{READING_LINES} reads the rest with `offset` and `limit`, which count lines"
-                )
-            }
-            true => "the next line is longer than the most that an answer may have".to_owned(),
-            false => "ask for less at a time".to_owned(),
+        let remaining = text.len();
+        let advice = if !self.is_readable_in_parts {
+            "ask for less at a time".to_owned()
+        } else if next_line_fits {
+            format!("{READING_LINES} reads the rest with `offset` and `limit`, which count lines")
+        } else {
+            "the next line is longer than an answer may be".to_owned()
         };
         Some(format!(
-            "The answer above is cut: it is the first {kept} of {whole} bytes, with {lines} line \
-             ends. {} bytes are left out; {advice}.",
-            whole - kept
+            "The answer above is cut: it is the first {remaining} of {total} bytes, with {lines} \
+             line ends. {} bytes are left out; {advice}.",
+            total - remaining
         ))
     }
 
@@ -93,7 +91,7 @@ impl AnswerBound {
     /// it.
     pub fn of_error(&self) -> Self {
         Self {
-            is_in_parts: false,
+            is_readable_in_parts: false,
             ..self.clone()
         }
     }
@@ -103,7 +101,7 @@ impl AnswerBound {
         if bytes <= LARGE || !self.has_notes {
             return None;
         }
-        let advice = if self.is_in_parts {
+        let advice = if self.is_readable_in_parts {
             format!(
                 "If it was cut, {READING_LINES} reads the file in parts with `offset` and \
                  `limit`, which count lines."
@@ -115,8 +113,8 @@ impl AnswerBound {
     }
 }
 
-/// Returns the length of the longest start of a text that has at most `max` bytes and ends with a
-/// whole line. If the first line is longer, the start ends with a whole character.
+/// Returns the length of the longest prefix of a text that has at most `max` bytes and ends with a
+/// whole line. If the first line is longer, the prefix ends with a whole character.
 fn end_within(text: &str, max: usize) -> usize {
     let end = text.floor_char_boundary(max);
     match text[..end].rfind('\n') {
@@ -133,7 +131,7 @@ mod tests {
         AnswerBound {
             max,
             has_notes: true,
-            is_in_parts: true,
+            is_readable_in_parts: true,
         }
     }
 
@@ -196,7 +194,7 @@ mod tests {
         // A cut is never silent.
         assert!(silent.cut(&mut "two".to_owned()).is_some());
         let other = AnswerBound {
-            is_in_parts: false,
+            is_readable_in_parts: false,
             ..bound(Some(1))
         };
         for note in [other.note(LARGE + 1), other.cut(&mut "two".to_owned())] {

@@ -16,8 +16,8 @@ impl Host {
     /// Returns a note for a model about text in an answer of `read_skill` that other hosts replace
     /// or run, and this one does not.
     ///
-    /// The note has fixed words, and none of the skill's. Returns `None` if there is no such text
-    /// or [help](crate::HostBuilder::help) is off.
+    /// The note has fixed words and quotes nothing from the skill. Returns `None` if there is no
+    /// such text or [help](crate::HostBuilder::help) is off.
     pub fn placeholder_note(&self, tool: &str, output: &Output) -> Option<String> {
         if tool != NOTED || !self.is_built_in(tool) {
             return None;

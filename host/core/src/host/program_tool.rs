@@ -1,5 +1,5 @@
-//! Tools that the program answers itself, without a component. They have the checks, the slots and
-//! the records of other tools.
+//! Tools that the program answers itself, without a component. The host checks their arguments,
+//! limits their calls by slots and records them, as for other tools.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl Host {
             .find(|tool| tool.definition().name == name)
     }
 
-    /// Returns whether the program answers a tool itself. Such a tool may write what the operator
-    /// reads.
+    /// Returns whether the program answers a tool itself. Such a tool may write files, for
+    /// example a request to the operator.
     pub fn is_program_tool(&self, name: &str) -> bool {
         self.program_tool(name).is_some()
     }

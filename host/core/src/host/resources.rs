@@ -19,8 +19,8 @@ use skillhost_skills::catalog::Freshness;
 use skillhost_skills::guard::Folder;
 use skillhost_skills::skill_md;
 
-/// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, the same
-/// number as the tool returns.
+/// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads. The
+/// tool returns as many.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
@@ -195,9 +195,11 @@ impl SkillResources {
         names
     }
 
-    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`, which
-    /// may be an [`opaque_cursor`]. The first page, with an empty `from`, reads the folders; later
-    /// pages may be a second old. Returns `None` if no skill has this cursor.
+    /// Returns a page of [`Self::skills`]: at most `max` names, starting at `from`, which is a name
+    /// or an [`opaque_cursor`].
+    ///
+    /// The first page, with an empty `from`, reads the folders; later pages may be a second old.
+    /// Returns `None` if no skill has this cursor.
     pub fn skills_from(&self, from: &str, max: usize) -> Option<Vec<String>> {
         let freshness = match from {
             "" => Freshness::Now,
@@ -323,7 +325,7 @@ impl Contents {
         }
     }
 
-    /// Checks that the file is empty.
+    /// Returns whether the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -37,9 +37,10 @@ impl Host {
         self.in_scope(&Arc::new(Scope::new().without(tools, skills.clone())))
     }
 
-    /// Returns the present skills in the caller's scope, in the order of their names. Reads
-    /// each lazily, and no skill outside of the scope. A list for models leaves out those that
-    /// are [unlisted](crate::Unlisted).
+    /// Returns the skills in the caller's scope, sorted by name.
+    ///
+    /// Reads each skill lazily, and none outside of the scope. Includes
+    /// [unlisted](crate::Unlisted) skills, which a list for models must leave out.
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
         let names = self.names(Freshness::Now);
         (0..names.len()).filter_map(move |index| self.0.catalog.read(&names[index]))
@@ -51,8 +52,8 @@ impl Host {
         match &self.1 {
             None => names,
             Some(scope) => {
-                let seen = names.iter().filter(|name| scope.allows_skill(name));
-                Arc::new(seen.cloned().collect())
+                let visible = names.iter().filter(|name| scope.allows_skill(name));
+                Arc::new(visible.cloned().collect())
             }
         }
     }
@@ -63,9 +64,9 @@ impl Host {
         let tools = self.0.tools.iter();
         let tools = tools.map(|served| served.tool.definition.name.as_str());
         let resources = self.0.resources.iter().map(|_| SKILL_RESOURCES);
-        let own = self.0.program_tools.iter();
-        let own = own.map(|tool| tool.definition().name.as_str());
-        let tools: Vec<&str> = tools.chain(resources).chain(own).collect();
+        let program_tools = self.0.program_tools.iter();
+        let program_tools = program_tools.map(|tool| tool.definition().name.as_str());
+        let tools: Vec<&str> = tools.chain(resources).chain(program_tools).collect();
         scope.unmatched(&tools, &self.0.catalog.names())
     }
 

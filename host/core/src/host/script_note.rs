@@ -128,7 +128,7 @@ impl Host {
         })
     }
 
-    /// Returns whether a skill has scripts that a component may start.
+    /// Returns whether a skill has scripts that the component of this tool may start.
     fn has_scripts_for(&self, judge: &ServedTool, skill: &str) -> bool {
         let terms = &judge.terms;
         if !self.may_read(terms, skill) {

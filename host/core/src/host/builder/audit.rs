@@ -32,9 +32,9 @@ impl HostBuilder {
     pub(super) fn open_audit(&self) -> anyhow::Result<Option<Arc<Audit>>> {
         let config = &self.config;
         let Some(ConfiguredPath { path, .. }) = &config.audit_file else {
-            // Settings of a log without a log are a mistake.
+            // Settings without a log must be a mistake.
             if let Some(place) = &config.audit_place {
-                bail!("{place}: there is no audit log: name one by `audit_file` or `--audit`");
+                bail!("{place}: there is no audit log: name one with `audit_file` or `--audit`");
             }
             if self.audit_signer.is_some() {
                 bail!("`HostBuilder::audit_signer`: there is no audit log to sign");

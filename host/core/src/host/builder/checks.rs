@@ -45,13 +45,13 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses settings for an unknown tool: the tool that was meant would stay enabled or
-    /// keep its description.
+    /// Refuses settings for an unknown tool: the intended tool would stay enabled or keep its
+    /// description.
     pub(super) fn check_tools(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
         // Agents do not see the reader of resources.
-        let own = components.iter().any(LoadedComponent::is_built_in);
-        let seen = || tools().filter(move |tool| !(own && *tool == SKILL_RESOURCES));
+        let has_built_in = components.iter().any(LoadedComponent::is_built_in);
+        let visible = || tools().filter(move |tool| !(has_built_in && *tool == SKILL_RESOURCES));
         let check = |verb: &str, named: &str, known: Vec<&str>| {
             if known.contains(&named) {
                 return Ok(());
@@ -68,11 +68,11 @@ impl HostBuilder {
         }
         if let ToolSet::Named(offered) = &self.config.offer {
             for offered in offered {
-                check("offers", offered, seen().collect())?;
+                check("offers", offered, visible().collect())?;
             }
         }
         for (described, text) in &self.config.descriptions {
-            check("describes", described, seen().collect())?;
+            check("describes", described, visible().collect())?;
             if let Err(why) = check_description(text) {
                 bail!(
                     "{} describes the tool `{described}`: {why}",
@@ -90,10 +90,10 @@ impl HostBuilder {
         components: &[LoadedComponent],
         files: &[PathBuf],
     ) -> anyhow::Result<()> {
-        let own = components
+        let built_in = components
             .iter()
-            .filter(|component| component.is_built_in());
-        let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
+            .filter(|component| component.is_built_in())
+            .map(|built_in| built_in.component.grant_name());
         let files = files.iter().filter_map(|file| file.file_name()?.to_str());
         let files: Vec<&str> = files.collect();
         for pinned in self.config.pins.keys() {
@@ -106,7 +106,7 @@ impl HostBuilder {
                 );
             }
         }
-        let grantable: Vec<&str> = own.into_iter().chain(files).collect();
+        let grantable: Vec<&str> = built_in.chain(files).collect();
         for (granted, grant) in &self.config.grants {
             if grantable.contains(&granted.as_str()) {
                 continue;
@@ -115,7 +115,7 @@ impl HostBuilder {
             let defined = tools.find(|tool| tool.definition.name == *granted);
             let hint = match defined {
                 Some(tool) => format!(
-                    "; the tool of that name is defined by `{}`, and a grant names that file",
+                    "; `{}` defines the tool of that name: name that file in the grant",
                     tool.component.grant_name()
                 ),
                 // Suggest tools for names of tools, and files for names of files.

@@ -33,7 +33,7 @@ impl HostBuilder {
         let mut program_tools = self.program_tools.iter();
         is_offered
             && !self.config.disabled_tools.contains(tool)
-            && program_tools.all(|own| own.definition().name != tool)
+            && program_tools.all(|other| other.definition().name != tool)
     }
 
     /// Returns the operator's description of a tool, if it replaces the tool's own.

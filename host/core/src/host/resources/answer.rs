@@ -76,7 +76,7 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     }
     let Encoded { encoding } = parse(&output)?;
     if encoding != "base64" {
-        return Err(broken("it names an encoding that the host does not know"));
+        return Err(broken("it has an unknown encoding"));
     }
     let bytes = BASE64_STANDARD.decode(&output.text);
     bytes.map(Contents::Binary).map_err(broken)
@@ -119,7 +119,7 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
         "bytes" => Ok(OverLimit::Bytes),
         "entries" => Ok(OverLimit::Entries),
         "depth" => Ok(OverLimit::Depth),
-        _ => Err(broken("it names a limit that the host does not know")),
+        _ => Err(broken("it has an unknown limit")),
     });
     let file = |RawFile { path, size, sha256 }: RawFile| {
         if !path.split('/').all(is_name) {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn refuses_a_file_in_an_unknown_encoding() {
-        for (encoding, why) in [("hex", "an encoding"), ("base64", "")] {
+        for (encoding, why) in [("hex", "an unknown encoding"), ("base64", "")] {
             let output = Output::new(
                 "!",
                 Some(json!({"encoding": encoding}).to_string()),

@@ -1,5 +1,5 @@
-//! The audit log has one record of each call, without what the call read. No call is answered
-//! without a record.
+//! The audit log has one record for each call, which never contains what the call read. The host
+//! withholds an answer that it cannot record.
 
 mod adopted;
 mod best_effort;
@@ -56,7 +56,7 @@ fn records(path: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn leaves_one_record_of_every_call() {
+fn records_every_call_once() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let calls = [
@@ -177,7 +177,7 @@ fn records_malformed_calls_over_stdio() {
     assert_refused(last, "stdio", (&"x".repeat(1_024), "unknown-tool"));
     assert_eq!(last["truncated"], json!(["tool"]));
     // A call that cannot be recorded gets an error that says so.
-    replace_descriptor(&log(&folders), Path::new("/dev/full"));
+    redirect_file(&log(&folders), Path::new("/dev/full"));
     let (_, message) = session.error("tools/call", json!({"name": "read_skill", "arguments": 1}));
     assert!(message.contains("could not be recorded"), "{message}");
 }
@@ -202,16 +202,16 @@ fn records_malformed_calls_over_http() {
     }
 }
 
-/// An index whose searches take this much processor time.
+/// An index that spends this much processor time on each search.
 struct CostlyIndex(Duration);
 
 impl SkillIndex for CostlyIndex {
     fn update(&self, _: &Arc<Catalog>) {}
 
     fn search(&self, _: &str, _: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
-        let taken = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
-        let start = taken();
-        while taken() - start < self.0 {}
+        let cpu_time = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let start = cpu_time();
+        while cpu_time() - start < self.0 {}
         SearchResult::default()
     }
 }
@@ -257,8 +257,8 @@ fn records_the_caller_and_the_cost() {
         "{named}"
     );
     assert_eq!(unnamed["transport"], "embedded");
-    for none in ["client", "peer", "trace", "truncated"] {
-        assert_eq!(unnamed.get(none), None);
+    for field in ["client", "peer", "trace", "truncated"] {
+        assert_eq!(unnamed.get(field), None);
     }
     // The host's own ids of two calls begin with the same process number.
     let ids = [named, unnamed].map(|record| {
@@ -287,7 +287,7 @@ fn records_the_peer_and_the_trace_over_http() {
     let mut client = Client::connect(server.address);
     let read = Request::call(7, "read_skill", json!({"skill_name": "a"}));
     let traced = read.clone().with("traceparent", TRACE);
-    // The host reads a resource by a call.
+    // The host reads a resource with a call.
     let resource = json!({"jsonrpc": "2.0", "id": 8, "method": "resources/read", "params": {
         "uri": "skill://a/SKILL.md", "_meta": {"traceparent": TRACE},
     }});
@@ -310,7 +310,7 @@ fn records_the_peer_and_the_trace_over_http() {
 }
 
 #[test]
-fn digests_have_a_key() {
+fn each_host_digests_with_its_own_key() {
     let folders = Folders::new();
     let read = |file: &str| json!({"skill_name": "a", "file_path": file});
     for _ in 0..2 {
@@ -330,7 +330,7 @@ fn digests_have_a_key() {
         ["arguments_hmac", "answer_hmac"].map(|key| records[at][key].as_str().unwrap_or_default())
     };
     assert!(digests(0).iter().all(|digest| digest.len() == 64));
-    // The same call has the same digests as long as the process lives.
+    // One host gives the same call the same digests.
     assert_eq!(digests(0), digests(1));
     for other in [2, 3] {
         assert!(
@@ -340,7 +340,7 @@ fn digests_have_a_key() {
                 .all(|(one, other)| *one != other)
         );
     }
-    // The tool did not answer a refused call.
+    // A refused call has no answer.
     assert!(digests(6)[0].len() == 64 && digests(6)[1].is_empty());
 }
 
@@ -384,14 +384,13 @@ fn appends_to_a_private_file() {
 
 #[test]
 fn withholds_answers_without_a_record() {
-    // A device that is always full.
+    // Writes to this device always fail.
     let full = Path::new("/dev/full");
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     for (mode, answers) in [(AuditMode::Required, false), (AuditMode::BestEffort, true)] {
         let host = build(builder().skills(&folders.root).audit(log(&folders), mode));
-        // The log's descriptor now leads to a full device.
-        replace_descriptor(&log(&folders), full);
+        redirect_file(&log(&folders), full);
         let outcome = call(&host, "read_skill", json!({"skill_name": "a"}));
         match outcome {
             Ok(_) => assert!(answers),
@@ -411,7 +410,7 @@ fn counts_unrecorded_calls_in_the_metrics() {
     let builder = builder().skills(&folders.root);
     let builder = builder.audit(log(&folders), AuditMode::Required);
     let server = TestServer::start(builder, HttpOptions::default());
-    replace_descriptor(&log(&folders), Path::new("/dev/full"));
+    redirect_file(&log(&folders), Path::new("/dev/full"));
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
     let answer = Client::once(server.address, &read);
     assert!(
@@ -424,8 +423,8 @@ fn counts_unrecorded_calls_in_the_metrics() {
     assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
 }
 
-/// Makes the descriptor of a file lead to another one. Returns the descriptor's number.
-fn replace_descriptor(file: &Path, other: &Path) -> i32 {
+/// Redirects the open descriptor of `file` to `other`, and returns the descriptor's number.
+fn redirect_file(file: &Path, other: &Path) -> i32 {
     let file = fs::canonicalize(file).unwrap();
     let number = fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -433,12 +432,12 @@ fn replace_descriptor(file: &Path, other: &Path) -> i32 {
         .find(|path| fs::read_link(path).is_ok_and(|target| target == file))
         .and_then(|path| path.file_name()?.to_str()?.parse::<i32>().ok())
         .unwrap();
-    put_at_descriptor(number, other);
+    redirect_descriptor(number, other);
     number
 }
 
-/// Makes a descriptor lead to a file.
-fn put_at_descriptor(number: i32, file: &Path) {
+/// Redirects the descriptor `number` to `file`.
+fn redirect_descriptor(number: i32, file: &Path) {
     use std::os::fd::{FromRawFd as _, IntoRawFd as _};
 
     let mut options = fs::OpenOptions::new();
@@ -454,7 +453,7 @@ fn put_at_descriptor(number: i32, file: &Path) {
 }
 
 #[test]
-fn records_the_callers_id_of_a_command() {
+fn records_tool_call_id_from_command_line() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let arguments = "{\"skill_name\":\"a\"}";
@@ -477,7 +476,7 @@ fn records_the_callers_id_of_a_command() {
 }
 
 #[test]
-fn records_calls_of_check_as_those_of_command() {
+fn records_calls_of_check_with_transport_cli() {
     let judge = r#"(component
   (core module $m
     (memory (export "memory") 1)
@@ -525,7 +524,7 @@ fn cuts_long_names_in_records() {
 }
 
 #[test]
-fn tells_cut_values_from_whole_ones() {
+fn marks_truncated_values() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let longest = "é".repeat(1_024);
@@ -541,7 +540,7 @@ fn tells_cut_values_from_whole_ones() {
 }
 
 #[test]
-fn verbs_without_calls_leave_the_log_alone() {
+fn verbs_without_calls_write_no_log() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "---\nname: a\ndescription: A.\n---\n");
     program.write("tools/.keep", "");
@@ -555,7 +554,7 @@ fn verbs_without_calls_leave_the_log_alone() {
         assert_eq!(run.code, 0, "{verb}: {run:?}");
         for file in ["log", "started"] {
             let exists = program.folder.path().join(file).exists();
-            assert!(!exists, "{verb} makes `{file}`");
+            assert!(!exists, "{verb} creates `{file}`");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Unusable logs: with `best_effort` the host answers calls and reports those without a record,
-//! and no call waits long for a locked log.
+//! Unusable audit logs: with `best_effort` the host still answers calls, and reports each call
+//! that it cannot record. Calls do not wait long for a locked log.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,8 +33,8 @@ fn starts_while_the_log_is_locked() {
     assert!(!error.contains("could not be recorded"), "{error}");
     assert_eq!(log.records("audit.jsonl").len(), before);
     drop(lock);
-    // The host tries to open it again.
-    wait_until("the log is not used again", || {
+    // The host tries again to open the log.
+    wait_until("the host writes no record to the unlocked log", || {
         record(&host, 1);
         log.records("audit.jsonl").len() > before
     });

@@ -1,4 +1,4 @@
-//! The times at which a host writes checkpoints.
+//! The times when a host writes checkpoints.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use skillhost_audit::LogSigner;
 use tokio::runtime::Runtime;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
-use super::{put_at_descriptor, replace_descriptor};
+use super::{redirect_descriptor, redirect_file};
 use crate::support::watchdog::{until, wait_until};
 use crate::support::{block_on, build};
 
 #[test]
-fn signs_by_number_and_at_the_end() {
+fn signs_after_n_records_and_at_end() {
     let log = SignedLog::new("checkpoint_records = 10\ncheckpoint_time = \"3600s\"\n");
     let host = log.host();
     record(&host, 25);
@@ -36,7 +36,7 @@ fn signs_by_number_and_at_the_end() {
 }
 
 #[test]
-fn signs_after_a_time() {
+fn signs_after_checkpoint_time() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let host = log.host();
     block_on(async {
@@ -50,7 +50,7 @@ fn signs_after_a_time() {
 }
 
 #[test]
-fn signs_late_with_the_next_record() {
+fn signs_overdue_checkpoint_with_next_record() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let host = log.host();
     // Each call has its own runtime, whose timer ends with it, so nothing happens when the
@@ -63,14 +63,14 @@ fn signs_late_with_the_next_record() {
 }
 
 #[test]
-fn signs_later_after_a_full_disk() {
+fn signs_at_end_after_full_disk() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 2);
-    // The log's descriptor now leads to a full device.
-    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
+    // Writes to the log fail from now on.
+    let number = redirect_file(&log.path, Path::new("/dev/full"));
     host.sign_audit_log();
-    put_at_descriptor(number, &log.path);
+    redirect_descriptor(number, &log.path);
     assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 1);
     drop(host);
     log.prove(&["audit.jsonl"], 2);
@@ -116,15 +116,15 @@ fn retries_failed_checkpoint_while_host_is_idle() {
     let runtime = Runtime::new().unwrap();
     let error = runtime.block_on(host.call("none", json!({})));
     error.unwrap_err();
-    // The log's descriptor now leads to a full device.
-    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
+    // Writes to the log fail from now on.
+    let number = redirect_file(&log.path, Path::new("/dev/full"));
     let signatures = || signer.1.load(Ordering::SeqCst);
     let before = signatures();
     // An attempt makes two signatures: for the file that seems new, and for the checkpoint.
     wait_until("the checkpoint is not retried", || {
         signatures() > before + 4
     });
-    put_at_descriptor(number, &log.path);
+    redirect_descriptor(number, &log.path);
     wait_until("a checkpoint is missing", || {
         log.verify(&["audit.jsonl"]).unproven == 0
     });

@@ -36,7 +36,7 @@ fn read_skill(program: &Program) -> i32 {
 }
 
 #[test]
-fn reads_more_files_than_can_be_open() {
+fn reads_more_files_than_descriptor_limit() {
     let program = signed("");
     for _ in 0..15 {
         assert_eq!(read_skill(&program), 0);
@@ -99,21 +99,21 @@ fn verifies_a_log() {
     );
     // An external checkpoint shows that the end is missing.
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    program.write("kept", [lines[2], lines[4]].concat());
+    program.write("external", [lines[2], lines[4]].concat());
     program.write("cut", lines[..3].concat());
     let run = program.run(&["audit", "verify", "cut", "--key", "public"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(report["missing_before"], 0);
-    let kept = [
+    let with_checkpoints = [
         "audit",
         "verify",
         "cut",
         "--key",
         "public",
         "--checkpoints",
-        "kept",
+        "external",
     ];
-    let run = program.run(&kept);
+    let run = program.run(&with_checkpoints);
     assert_eq!(run.code, 1);
     assert!(
         run.stdout.contains("the log is cut after record 2"),
@@ -148,7 +148,7 @@ fn verifies_a_log() {
     let run = program.run(&["audit", "verify", "noise"]);
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("no record of a chain"), "{run:?}");
-    let run = program.run(&["audit", "verify", "log", "--checkpoints", "kept"]);
+    let run = program.run(&["audit", "verify", "log", "--checkpoints", "external"]);
     assert_eq!((run.code, &*run.stdout), (2, ""));
     // A log without a checkpoint proves nothing.
     program.write("first", lines[1]);
@@ -188,8 +188,9 @@ fn refuses_a_fifo_without_waiting() {
     ] {
         let run = program.run(&[&["audit"], arguments].concat());
         assert_eq!(run.code, 4, "{arguments:?}: {run:?}");
-        let said = run.stderr.contains("`fifo`") && run.stderr.contains("not a regular file");
-        assert!(said, "{arguments:?}: {}", run.stderr);
+        let is_reported =
+            run.stderr.contains("`fifo`") && run.stderr.contains("not a regular file");
+        assert!(is_reported, "{arguments:?}: {}", run.stderr);
     }
 }
 
@@ -199,17 +200,17 @@ fn prints_the_digest_of_arguments() {
     assert_eq!(read_skill(&program), 0);
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let record: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
-    for (of, field) in [
+    for (input, field) in [
         ("{\"skill_name\":\"a\"}", "arguments_hmac"),
         ("# A\n", "answer_hmac"),
     ] {
-        let run = program.run_with(&["audit", "digest", "--key-file", "key"], of);
+        let run = program.run_with(&["audit", "digest", "--key-file", "key"], input);
         assert_eq!(record[field], run.stdout.trim_end(), "{record}");
     }
 }
 
 #[test]
-fn refuses_settings_that_sign_nothing() {
+fn refuses_invalid_audit_settings() {
     let program = signed("");
     let call = || program.run(&["--config", "c.toml", "call", "read_skill", "skill_name=a"]);
     let key = program.folder.path().join("key");
@@ -274,14 +275,14 @@ fn refuses_settings_that_sign_nothing() {
         let arguments = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
         let run = program.run(&[option, &arguments[..]].concat());
         assert_eq!(run.code, 4, "{run:?}");
-        let place = "`c.toml`, line 3";
+        let location = "`c.toml`, line 3";
         assert!(
-            run.stderr.contains(place) && run.stderr.contains(words),
+            run.stderr.contains(location) && run.stderr.contains(words),
             "{}",
             run.stderr
         );
     }
-    // Settings of the log without a log are a mistake.
+    // Settings of the log are an error if no log is named.
     for settings in [
         "audit = \"required\"",
         "[audit]\nkey_file = \"key\"",
@@ -291,14 +292,14 @@ fn refuses_settings_that_sign_nothing() {
         program.write("c.toml", format!("\n{settings}\n"));
         let run = call();
         assert_eq!(run.code, 4, "{settings}: {run:?}");
-        let place = "`c.toml`, line 2";
+        let location = "`c.toml`, line 2";
         assert!(
-            run.stderr.contains(place) && run.stderr.contains("there is no audit log: name one"),
+            run.stderr.contains(location) && run.stderr.contains("there is no audit log: name one"),
             "{settings}: {}",
             run.stderr
         );
     }
-    // The mode may be in the table.
+    // The table `[audit]` can also set the mode.
     program.write(
         "c.toml",
         "audit_file = \"log\"\n[audit]\nmode = \"best_effort\"\n",
@@ -309,7 +310,7 @@ fn refuses_settings_that_sign_nothing() {
 #[test]
 fn sends_checkpoints_to_both_sinks() {
     let program = signed(
-        "checkpoint_command = [\"sh\", \"-c\", \"echo out; env > env; cat > kept\"]\n\
+        "checkpoint_command = [\"sh\", \"-c\", \"echo out; env > env; cat > external\"]\n\
          checkpoint_socket = \"socket\"\n",
     );
     let socket = UnixListener::bind(program.folder.path().join("socket")).unwrap();
@@ -331,10 +332,10 @@ fn sends_checkpoints_to_both_sinks() {
     let lines: Vec<&str> = text.lines().collect();
     let checkpoints = [lines[0], lines[2]];
     assert_eq!(reader.join().unwrap(), checkpoints);
-    let kept = program.folder.path().join("kept");
-    // The sink ends after the program.
+    let external = program.folder.path().join("external");
+    // The sink can outlive the program.
     wait_until("checkpoints are missing", || {
-        fs::read_to_string(&kept).unwrap_or_default() == checkpoints.join("\n") + "\n"
+        fs::read_to_string(&external).unwrap_or_default() == checkpoints.join("\n") + "\n"
     });
     let environment = fs::read_to_string(program.folder.path().join("env")).unwrap();
     assert!(
@@ -348,7 +349,7 @@ fn sends_checkpoints_to_both_sinks() {
         "--key",
         "public",
         "--checkpoints",
-        "kept",
+        "external",
     ];
     let run = program.run(&verify);
     assert!(
@@ -358,7 +359,7 @@ fn sends_checkpoints_to_both_sinks() {
 }
 
 #[test]
-fn takes_no_checkpoint_program_of_current_folder() {
+fn starts_no_checkpoint_program_from_current_folder() {
     let at = |program: &Program, path: &str| program.folder.path().join(path);
     for (name, has_program) in [("./send", true), ("bin/send", true), ("send", false)] {
         let program = signed("");
@@ -464,7 +465,7 @@ fn shows_matching_records() {
         let lines = show(more).lines().count();
         assert_eq!(lines, count + usize::from(count > 0), "{more:?}");
     }
-    // It shows the records of several files.
+    // The records of several files are shown in order.
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let (first, last) = text.split_at(text.match_indices('\n').nth(1).unwrap().0 + 1);
     program.write("first", first);
@@ -502,7 +503,7 @@ fn shows_matching_records() {
 }
 
 #[test]
-fn records_every_answer_on_a_full_disk() {
+fn withholds_unrecorded_answers_on_full_disk() {
     let program = signed("");
     let message = |count: usize| {
         let call = json!({"id": "c", "type": "function",
@@ -510,7 +511,7 @@ fn records_every_answer_on_a_full_disk() {
         json!({"role": "assistant", "content": null, "tool_calls": vec![call; count]}).to_string()
     };
     let respond = ["--config", "c.toml", "respond", "--format", "openai"];
-    // Caches the component first, because the limit also bounds files in memory.
+    // Cache the component first, because the limit also bounds files in memory.
     assert_eq!(program.run_with(&respond, &message(1)).code, 0);
     fs::remove_file(program.folder.path().join("log")).unwrap();
     // Each file may have 4,096 bytes.
@@ -538,7 +539,7 @@ fn records_every_answer_on_a_full_disk() {
         "{}",
         run.stderr
     );
-    // The limit is gone.
+    // This process has no limit.
     let run = program.run_with(&respond, &message(5));
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!((recorded("output"), recorded("torn")), (answered + 5, 1));
@@ -549,7 +550,7 @@ fn records_every_answer_on_a_full_disk() {
     );
 }
 
-/// The number of processes that are killed, by several threads.
+/// The number of processes that are killed, divided among the threads.
 const KILLS: u64 = 200;
 const THREADS: u64 = 4;
 
@@ -562,7 +563,7 @@ fn verifies_logs_of_killed_processes() {
     });
 }
 
-/// Kills processes that write to a log, each at another moment.
+/// Kills processes that write to a log, each at a different moment.
 fn kill_writers(thread: u64) {
     let log = SignedLog::new("");
     let config = "audit_file = \"audit.jsonl\"\ndisabled_tools = []\n[audit]\n\
@@ -572,7 +573,7 @@ fn kill_writers(thread: u64) {
         "function": {"name": "none", "arguments": "{}"}});
     let message = json!({"role": "assistant", "content": null, "tool_calls": vec![call; 16]});
     let message = format!("{message}\n");
-    let mut moment = thread + 1;
+    let mut random = thread + 1;
     let (mut records, mut torn) = (0, 0);
     for _ in 0..KILLS / THREADS {
         let mut command =
@@ -590,11 +591,11 @@ fn kill_writers(thread: u64) {
             size() > before
         });
         // Pseudorandom with a fixed seed.
-        moment = moment
+        random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let _ = stdin.write_all(message.repeat(4).as_bytes());
-        thread::sleep(Duration::from_micros((moment >> 33) % 8_000));
+        thread::sleep(Duration::from_micros((random >> 33) % 8_000));
         drop(process);
         let report = log.verify(&["audit.jsonl"]);
         assert_eq!(report.problems, [], "killed at {}", size());
@@ -615,7 +616,7 @@ fn kill_writers(thread: u64) {
 }
 
 #[test]
-fn trusts_path_of_key_as_other_paths() {
+fn refuses_key_in_world_writable_folder() {
     let program = signed("");
     let at = |path: &str| program.folder.path().join(path);
     fs::create_dir(at("keys")).unwrap();
@@ -637,7 +638,7 @@ fn trusts_path_of_key_as_other_paths() {
 }
 
 #[test]
-fn reports_foreign_chain_in_renamed_log_once() {
+fn reports_replaced_log_with_foreign_chain_once() {
     let foreign = signed("");
     assert_eq!(read_skill(&foreign), 0);
     let program = signed("");
@@ -646,7 +647,7 @@ fn reports_foreign_chain_in_renamed_log_once() {
     let mut client = Client::start(program.folder.path(), &arguments, "2025-11-25");
     let mut read = || client.call("read_skill", json!({"skill_name": "a"}));
     assert_eq!(read()["isError"], false);
-    // A rename replaces the log at once.
+    // A rename replaces the log atomically.
     fs::copy(foreign.folder.path().join("log"), at("new")).unwrap();
     fs::rename(at("new"), at("log")).unwrap();
     assert_eq!(read()["isError"], false);

@@ -61,7 +61,7 @@ impl SignedLog {
         Arc::new(signer.unwrap().unwrap())
     }
 
-    /// Verifies files in the log's folder, given in the wrong order.
+    /// Verifies files in the log's folder, in reverse order because their order must not matter.
     pub(super) fn verify(&self, files: &[&str]) -> VerifyReport {
         let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
         let keys = [self.public.clone()];

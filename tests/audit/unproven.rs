@@ -60,12 +60,12 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             "a record within a torn one",
             format!("{torn}\",\"x\":{forged},\n"),
         ),
-        ("a record that was there, changed", format!("{earlier}\n")),
-        ("a record that is repeated", format!("{}\n", lines[1])),
-        ("a checkpoint that is repeated", format!("{}\n", lines[0])),
+        ("an existing record, changed", format!("{earlier}\n")),
+        ("a repeated record", format!("{}\n", lines[1])),
+        ("a repeated checkpoint", format!("{}\n", lines[0])),
         ("another chain", chained(Link::FIRST, 3)),
         (
-            "records of another chain, in the place of the next",
+            "records of another chain with the next numbers",
             chained(
                 Link {
                     chain: [7; 8],
@@ -75,7 +75,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "records of the chain that follow nothing",
+            "records of the chain with a wrong digest",
             chained(
                 Link {
                     previous: [7; 32],
@@ -85,7 +85,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "later records of the chain",
+            "records of the chain with later numbers",
             chained(
                 Link {
                     sequence: 900,
@@ -95,15 +95,15 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "a checkpoint of no chain",
+            "a checkpoint without a chain",
             checkpoint.replace("KEY", key) + "\n",
         ),
         (
-            "a record that says that it is in the chain",
+            "a record that claims to be chained",
             event("\"tool\":\"forged\",\"outcome\":\"output\",\"unchained\":false") + "\n",
         ),
         (
-            "a record of more levels than are read",
+            "a record that is nested too deeply",
             event(&format!(
                 "\"tool\":\"forged\",\"outcome\":\"output\",\"x\":{}{}",
                 "[".repeat(500),
@@ -111,14 +111,14 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             )) + "\n",
         ),
         (
-            "a list in the place of a record",
+            "a list instead of a record",
             "[\"2026-01-01T00:00:00.000Z\",null,null,null,\"forged\",null,null,\"output\",null,1,1]\n"
                 .to_owned(),
         ),
         ("words", "noise\n".to_owned()),
         ("a line that is too long", "x".repeat(600_000) + "\n"),
         (
-            "a record behind more than the host reads",
+            "a record after more than the host reads",
             "x\n".repeat(100_000) + &forged + "\n",
         ),
     ]
@@ -163,7 +163,7 @@ fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
 }
 
 #[test]
-fn finds_all_additions_without_the_key() {
+fn reports_all_additions_made_without_key() {
     let log = SignedLog::new(AT_THE_END);
     let key = log.public.id().to_owned();
     let host = log.host();
@@ -198,7 +198,7 @@ fn finds_all_additions_without_the_key() {
 }
 
 #[test]
-fn finds_additions_to_a_rotated_log() {
+fn reports_additions_to_rotated_log() {
     let log = SignedLog::new(AT_THE_END);
     let key = log.public.id().to_owned();
     let host = log.host();
@@ -259,7 +259,7 @@ fn counts_records_before_a_chain() {
 }
 
 #[test]
-fn whole_lines_of_a_later_file_are_problems() {
+fn reports_unchained_lines_newer_than_chain() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     let later = unchained().replace("2026-01-01", "9026-01-01");
@@ -279,14 +279,14 @@ fn whole_lines_of_a_later_file_are_problems() {
             "{lines}: {report:?}"
         );
         assert_eq!(report.unchained > 0, !is_problem, "{lines}: {report:?}");
-        // Without a chain, nothing says when logs began to have one.
+        // Without the chain, `verify` cannot know when it began.
         let alone = log.verify(&["audit.jsonl.0"]);
         assert!(alone.problems.is_empty(), "{lines}: {alone:?}");
     }
 }
 
 #[test]
-fn counts_no_unchained_record_as_a_call() {
+fn excludes_unchained_records_from_call_counts() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
@@ -341,7 +341,7 @@ fn marks_nothing_in_an_honest_log() {
 fn accepts_a_rotated_log_torn_anywhere() {
     let log = SignedLog::new(AT_THE_END);
     let rotated = log.beside("audit.jsonl.1");
-    let mut lacks = 0;
+    let mut missing = 0;
     loop {
         let host = log.host();
         record(&host, 2);
@@ -351,25 +351,25 @@ fn accepts_a_rotated_log_torn_anywhere() {
         let other = log.host();
         record(&other, 1);
         let whole = fs::metadata(&log.path).unwrap().len();
-        if whole - lacks <= size {
+        if whole - missing <= size {
             break;
         }
-        file.set_len(whole - lacks).unwrap();
+        file.set_len(whole - missing).unwrap();
         fs::rename(&log.path, &rotated).unwrap();
         record(&host, 1);
         drop((host, other));
         let files = ["audit.jsonl.1", "audit.jsonl"];
         let report = log.verify(&files);
-        assert_eq!(report.problems, [], "lacks {lacks} bytes");
+        assert_eq!(report.problems, [], "{missing} bytes missing");
         let shown = audit(&log, "show", &files, &[]);
         assert!(
             !shown.stdout.contains("unchained"),
-            "lacks {lacks} bytes: {shown:?}"
+            "{missing} bytes missing: {shown:?}"
         );
         for file in [&log.path, &rotated] {
             fs::remove_file(file).unwrap();
         }
-        // Each byte at the end of the record, and some before.
-        lacks += if lacks < 5 { 1 } else { 41 };
+        // Covers each of the record's last five bytes, and some earlier ones.
+        missing += if missing < 5 { 1 } else { 41 };
     }
 }

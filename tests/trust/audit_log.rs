@@ -77,7 +77,7 @@ fn refuses_an_audit_log_that_is_a_symlink() {
         let built = block_on(builder.audit(&log, AuditMode::Required).build());
         let error = format!("{:#}", built.err().unwrap());
         assert!(error.contains("it is a symlink"), "{error}");
-        assert_eq!(file.exists(), exists, "a file was made");
+        assert_eq!(file.exists(), exists, "the file was created");
     }
 }
 
@@ -103,7 +103,7 @@ fn dash_sends_audit_log_to_standard_error() {
 
 #[test]
 fn next_record_follows_torn_one_on_new_line() {
-    // A limit on the size of files acts like a full disk: writes end short.
+    // A limit on the size of files acts like a full disk: writes are cut short.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let calls: Vec<_> = (0..40)
@@ -135,7 +135,7 @@ fn next_record_follows_torn_one_on_new_line() {
 #[test]
 fn audit_log_of_another_user_needs_trust() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let folders = Folders::new();
     let log = folders.outside.join("log");
@@ -157,7 +157,7 @@ fn audit_log_of_another_user_needs_trust() {
     let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
     record(&host);
     assert_eq!(text().lines().count(), 1);
-    // It replaces the user's own log.
+    // The other user's file then replaces the user's own log.
     fs::remove_file(&log).unwrap();
     let host = open(Trust::new()).unwrap();
     fs::rename(&log, folders.outside.join("own")).unwrap();

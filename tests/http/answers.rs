@@ -35,14 +35,14 @@ fn resource(id: u64) -> Request {
 }
 
 /// Sends a request, and reads the answer without its body.
-fn unread(client: &mut Client, request: &Request) -> Answer {
+fn ask_for_head(client: &mut Client, request: &Request) -> Answer {
     client.send(&request.bytes());
     client.answer_head().unwrap()
 }
 
 fn assert_busy(answer: &Answer) {
-    let told = (answer.status, answer.header("retry-after"));
-    assert_eq!(told, (503, Some("1")), "{answer:?}");
+    let found = (answer.status, answer.header("retry-after"));
+    assert_eq!(found, (503, Some("1")), "{answer:?}");
     let error = &answer.json()["error"];
     assert_eq!(
         (&error["code"], &error["data"]["retryAfter"]),
@@ -59,7 +59,9 @@ fn request_counts_until_its_answer_is_read() {
     }));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
-    let heads = readers.each_mut().map(|reader| unread(reader, &large(1)));
+    let heads = readers
+        .each_mut()
+        .map(|reader| ask_for_head(reader, &large(1)));
     assert_eq!(heads.each_ref().map(|head| head.status), [200; 2]);
     let mut other = Client::connect(server.address);
     for _ in 0..200 {
@@ -73,7 +75,7 @@ fn request_counts_until_its_answer_is_read() {
         other.ask(&small(3)).status == 200
     });
     wait_until("the slot of a small answer is still taken", || {
-        let head = unread(&mut read, &large(4));
+        let head = ask_for_head(&mut read, &large(4));
         head.status == 200 || read.body(&head).is_err()
     });
     assert_busy(&other.ask(&small(5)));
@@ -88,8 +90,8 @@ fn unread_answers_are_limited() {
     let (server, folders) = serve_guests(with_limits(|limits| limits.answers = 20 * MIB));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
-    assert_eq!(unread(&mut readers[0], &large(1)).status, 200);
-    assert_eq!(unread(&mut readers[1], &resource(2)).status, 200);
+    assert_eq!(ask_for_head(&mut readers[0], &large(1)).status, 200);
+    assert_eq!(ask_for_head(&mut readers[1], &resource(2)).status, 200);
     let mut other = Client::connect(server.address);
     for _ in 0..3 {
         assert_busy(&other.ask(&large(3)));
@@ -110,9 +112,11 @@ fn unread_answers_are_limited() {
 
 /// The number of peers that request large answers, more than fit in memory.
 const READERS: usize = 40;
+
+/// The bytes of a large answer.
 const LARGE: usize = 4_000_000;
 
-/// The peers that do not finish their requests.
+/// The number of peers that do not finish their requests.
 const PEERS: usize = 60;
 
 #[test]
@@ -136,13 +140,14 @@ fn unread_answers_leave_no_memory_behind() {
     assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
     let process = server.child.pid.to_string();
     let before = status(&process, "VmRSS:");
-    // On a busy machine a round may be slow.
+    // A busy machine can delay a round, so a delayed round is repeated.
     let is_delayed = |(slowest, round): &(Duration, Duration)| *slowest > *round / 4;
     let mut rounds = Vec::new();
     while rounds.len() < 3 || rounds.len() < 10 && rounds.iter().all(is_delayed) {
         rounds.push(round(&server));
     }
-    // The limit of 64 MiB, the output of its calls, and answers that become JSON.
+    // The peak includes answers up to their limit of 64 MiB, the output of running calls, and
+    // answers that become JSON.
     let peak = status(&process, "VmHWM:") - before;
     // Freed memory returns to the system after the connections end.
     let mut after = 0;
@@ -180,15 +185,15 @@ fn unfinished_requests_leave_no_memory() {
     wait_until("the memory is not freed", || held() < 48 * MIB);
 }
 
-/// Makes all peers send a request at once, read nothing and disconnect. Returns the time of the
-/// slowest probe meanwhile, and of all answers.
+/// Makes all peers send a request at once, read no body and disconnect. Returns the time of the
+/// slowest probe, and the time until all peers had an answer.
 fn round(server: &ServerProcess) -> (Duration, Duration) {
     let address = server.address;
-    let asked = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let probe = scope.spawn(|| {
             let mut slowest = Duration::ZERO;
-            while !asked.load(Ordering::Relaxed) {
+            while !is_done.load(Ordering::Relaxed) {
                 let start = Instant::now();
                 let answer = Client::once(address, &Request::get("/healthz"));
                 assert_eq!(answer.status, 200);
@@ -206,7 +211,7 @@ fn round(server: &ServerProcess) -> (Duration, Duration) {
         let answered = heads
             .filter(|head| head.starts_with("HTTP/1.1 200 "))
             .count();
-        asked.store(true, Ordering::Relaxed);
+        is_done.store(true, Ordering::Relaxed);
         // 64 MiB hold this many; the others get 503.
         assert!((1..=17).contains(&answered), "{answered}");
         let round = start.elapsed();

@@ -28,19 +28,19 @@ fn cross_site_request_without_origin_is_refused() {
             "",
             "none, cross-site",
         ] {
-            let asked = request.clone().with("Sec-Fetch-Site", site);
-            assert_eq!(status(&asked), "403", "{} {site}", request.line);
+            let sent = request.clone().with("Sec-Fetch-Site", site);
+            assert_eq!(status(&sent), "403", "{} {site}", request.line);
         }
         let mut twice = request.clone().with("Sec-Fetch-Site", "none");
         twice.headers.push(("Sec-Fetch-Site", "cross-site".into()));
         assert_eq!(status(&twice), "403", "{}", request.line);
         for site in ["same-origin", "none"] {
-            let asked = request.clone().with("Sec-Fetch-Site", site);
-            assert_eq!(status(&asked), "200", "{} {site}", request.line);
+            let sent = request.clone().with("Sec-Fetch-Site", site);
+            assert_eq!(status(&sent), "200", "{} {site}", request.line);
         }
         assert_eq!(status(&request), "200", "{}", request.line);
     }
-    // A page cannot use a probe's answer.
+    // A probe is answered, because its answer is of no use to a page.
     let probe = Request::get("/healthz").with("Sec-Fetch-Site", "cross-site");
     assert_eq!(status(&probe), "200");
 }
@@ -51,10 +51,10 @@ fn answers_cross_site_request_of_allowed_origin() {
     let server = serve(options(|options| {
         options.allowed_origins = vec![page.into()];
     }));
-    let asked = read(1).with("Sec-Fetch-Site", "cross-site");
-    assert_eq!(Client::once(server.address, &asked).status, 403);
-    let asked = asked.with("Origin", page);
-    assert_eq!(Client::once(server.address, &asked).status, 200);
+    let request = read(1).with("Sec-Fetch-Site", "cross-site");
+    assert_eq!(Client::once(server.address, &request).status, 403);
+    let request = request.with("Origin", page);
+    assert_eq!(Client::once(server.address, &request).status, 200);
 }
 
 /// A request that a balancer might not see.
@@ -66,7 +66,7 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
     let body = String::from_utf8(read(1).body).unwrap();
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let all = format!("{chunked}{SMUGGLED}");
-    // The framing headers, the status of the first answer, the number of answers.
+    // The framing headers, the body, the status of the first answer, and the number of answers.
     let cases: &[(&[&str], &str, u16, usize)] = &[
         (&["Transfer-Encoding: chunked"], &all, 200, 2),
         (&["Transfer-Encoding: Chunked"], &all, 200, 2),
@@ -153,8 +153,8 @@ fn limits_ids_and_progress_tokens() {
     let call = |id: &str, token: &str| {
         let params = json!({"_meta": {"progressToken": token}});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": params});
-        let asked = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
-        Client::once(server.address, &asked)
+        let request = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+        Client::once(server.address, &request)
     };
     let (longest, longer) = ("x".repeat(1022), "x".repeat(1023));
     let answer = call(&longest, &longest);
@@ -162,37 +162,37 @@ fn limits_ids_and_progress_tokens() {
         (answer.status, &answer.json()["id"]),
         (200, &json!(longest))
     );
-    for (id, token, told, named) in [
+    for (id, token, expected_id, field) in [
         (&*longer, "t", Value::Null, "`id`"),
         ("i", &*longer, json!("i"), "`progressToken`"),
         (&*longest, &*longer, json!(longest), "`progressToken`"),
     ] {
         let answer = call(id, token);
         let json = answer.json();
-        assert_eq!((answer.status, &json["id"]), (400, &told));
+        assert_eq!((answer.status, &json["id"]), (400, &expected_id));
         assert_eq!(json["error"]["code"], -32600);
         let message = json["error"]["message"].as_str().unwrap();
         assert!(
-            message.contains(named) && message.contains("1024"),
+            message.contains(field) && message.contains("1024"),
             "{message}"
         );
     }
 }
 
 #[test]
-fn refuses_subscriptions_that_keep_much() {
+fn refuses_oversized_subscriptions() {
     let server = serve(HttpOptions::default());
     let method = "subscriptions/listen";
     for params in large_subscriptions() {
         let body = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": params});
-        let asked = Request::post(body.to_string())
+        let request = Request::post(body.to_string())
             .with("MCP-Protocol-Version", "2026-07-28")
             .with("Mcp-Method", method);
         let mut connection = Client::connect(server.address);
-        connection.send(&asked.bytes());
+        connection.send(&request.bytes());
         let head = connection.head().unwrap();
         assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
-        let answer = Client::once(server.address, &asked).json();
+        let answer = Client::once(server.address, &request).json();
         let (id, error) = (&answer["id"], &answer["error"]);
         assert_eq!(
             (id, &error["code"]),
@@ -207,7 +207,7 @@ fn refuses_subscriptions_that_keep_much() {
 }
 
 #[test]
-fn hang_up_signal_ends_no_server() {
+fn ignores_hang_up_signal() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let mut server = ServerProcess::new(&program, &["--skills", "skills"], Some(TOKEN));
@@ -227,7 +227,7 @@ fn answers_every_odd_json_text() {
     let server = serve(HttpOptions::default());
     let mut connection = Client::connect(server.address);
     for odd in odd_json::requests() {
-        let asked = Request::post(odd.text.clone()).with("MCP-Protocol-Version", "2025-11-25");
-        odd.check(&connection.ask(&asked).json());
+        let request = Request::post(odd.text.clone()).with("MCP-Protocol-Version", "2025-11-25");
+        odd.check(&connection.ask(&request).json());
     }
 }

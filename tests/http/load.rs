@@ -16,7 +16,7 @@ const CLIENTS: u64 = 50;
 
 #[test]
 fn ten_thousand_calls_leave_nothing_behind() {
-    // Memory and descriptors are a process's, so the test needs its own.
+    // Memory and descriptors belong to a process, so the test needs a process of its own.
     if !is_own_process() {
         run_in_own_process("http::load::ten_thousand_calls_leave_nothing_behind", "");
         return;

@@ -1,5 +1,5 @@
-//! OAuth access tokens over HTTP: the answers to peers, and keys from an address. The table of bad
-//! tokens is in the crate `skillhost-identity`.
+//! OAuth access tokens over HTTP: the answers to peers, and keys from an address. The table of
+//! invalid tokens is in the crate `skillhost-identity`.
 
 mod issuer;
 
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
                       skills = [\"a\"]\nexpires = 2901-01-01\n";
 
-/// Starts the program with one issuer, which has this further line in its table.
+/// Starts the program with one issuer, and with `line` in the issuer's table.
 fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
     let issuer = format!("[issuers.test]\nissuer = \"{issuer}\"\n{line}\n");
     serve_with(program, &format!("{issuer}{CLIENT}"), &[])
@@ -67,19 +67,19 @@ fn read(server: &ServerProcess, skill: &str, token: &str) -> Answer {
 }
 
 #[test]
-fn challenge_tells_only_where_tokens_come_from() {
+fn challenge_names_only_metadata_and_scope() {
     let key = SigningKey::new("one");
     let program = Program::new();
     program.write("keys.json", keys(&[&key]));
     let issuer = "https://login.example.com";
     let server = serve(&program, issuer, "jwks_file = \"keys.json\"");
     let metadata = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
-    let told = format!("resource_metadata=\"{metadata}\", scope=\"skills:read\"");
+    let parameters = format!("resource_metadata=\"{metadata}\", scope=\"skills:read\"");
     let bare = Client::once(server.address, &Request::call(1, "read_skill", json!({})));
     assert_eq!(bare.status, 401);
     assert_eq!(
         bare.header("www-authenticate").unwrap(),
-        format!("Bearer {told}")
+        format!("Bearer {parameters}")
     );
     for path in ["", "/mcp"] {
         let path = format!("/.well-known/oauth-protected-resource{path}");
@@ -104,7 +104,10 @@ fn challenge_tells_only_where_tokens_come_from() {
         let answer = read(&server, "a", &wrong);
         assert_eq!(answer.status, 401, "{wrong}");
         let challenge = answer.header("www-authenticate").unwrap();
-        assert_eq!(challenge, format!("Bearer error=\"invalid_token\", {told}"));
+        assert_eq!(
+            challenge,
+            format!("Bearer error=\"invalid_token\", {parameters}")
+        );
         assert_eq!(answer.body, bare.body);
     }
     let poor = read(&server, "a", &key.token(issuer, "openid"));
@@ -114,9 +117,9 @@ fn challenge_tells_only_where_tokens_come_from() {
     let challenge = poor.header("www-authenticate").unwrap();
     assert_eq!(
         challenge,
-        format!("Bearer error=\"insufficient_scope\", {told}")
+        format!("Bearer error=\"insufficient_scope\", {parameters}")
     );
-    // Another token would not help.
+    // There is no challenge, because another token would not help.
     let nobody = json!({"iss": issuer, "aud": RESOURCE, "exp": now() + 600, "sub": "nobody"});
     let nobody = read(&server, "a", &key.sign(&nobody));
     let message = &nobody.json()["error"]["message"];
@@ -157,12 +160,12 @@ fn stream_ends_when_access_token_expires() {
 
 #[test]
 fn follows_changed_keys_of_address_and_file() {
-    // A file that others may write does not replace the keys.
+    // The server reads no keys from a file that others can write.
     let refusal = [
         "cannot use the keys of `[issuers.test]`: `c.toml`, line 6: `jwks_file`",
         "users other than its owner may write it; set its mode to 0644",
     ];
-    // Each waits for the time between two polls.
+    // The cases run in parallel, because each waits for the server's next poll.
     thread::scope(|scope| {
         scope.spawn(replace_keys_at_an_address);
         for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 503))] {
@@ -197,10 +200,10 @@ fn replace_keys_at_an_address() {
     };
     wait_until("the keys are not fetched", || status(&old) == 200);
     let before = issuer.asked();
-    let shown = old.token(&issuer.url(), "skills:read");
-    assert_eq!(read(&server, "a", &shown).status, 200);
+    let verified = old.token(&issuer.url(), "skills:read");
+    assert_eq!(read(&server, "a", &verified).status, 200);
     assert_eq!(issuer.asked(), before);
-    // The server asks an issuer at most every ten seconds, whatever keys are named.
+    // The server asks an issuer at most every ten seconds, whatever keys tokens name.
     for _ in 0..5 {
         assert_eq!(status(&never), 401);
     }
@@ -214,7 +217,7 @@ fn replace_keys_at_an_address() {
     assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
     // A removed key verifies no token, and tokens that it verified are forgotten.
     assert_eq!(status(&old), 401);
-    assert_eq!(read(&server, "a", &shown).status, 401);
+    assert_eq!(read(&server, "a", &verified).status, 401);
 }
 
 /// Replaces a server's key file by one with this mode. Checks the statuses for an old and a new
@@ -248,7 +251,7 @@ fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
 }
 
 #[test]
-fn bad_issuer_costs_only_its_own_tokens() {
+fn bad_issuer_affects_only_its_own_tokens() {
     let elsewhere = TestIssuer::start(Reply::Keys(keys(&[&SigningKey::new("a")])));
     let large = format!("{{\"keys\": [], \"x\": \"{}\"}}", "x".repeat(1 << 20));
     let replies = [
@@ -262,7 +265,7 @@ fn bad_issuer_costs_only_its_own_tokens() {
         Reply::Keys("<html>".into()),
         Reply::Keys("{}".into()),
     ];
-    // Compiles the tool before times count.
+    // Compile the tool before times are measured.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
@@ -282,11 +285,11 @@ fn bad_issuer_costs_only_its_own_tokens() {
                 );
                 let mut server = serve(&program, &issuer.url(), &line);
                 let log = server.child.collect_stderr();
-                // Other clients do not wait. An issuer may take twice this time.
+                // Other clients do not wait. An issuer can take twice this time.
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));
-                // It may be valid.
+                // The token may be valid, so the answer is not 401.
                 let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
                 assert_eq!(read(&server, "a", &token).status, 503);
                 wait_until("the failure is not logged", || {
@@ -294,7 +297,7 @@ fn bad_issuer_costs_only_its_own_tokens() {
                         .unwrap()
                         .contains("refusing all tokens of the issuer")
                 });
-                // The egress process is not to blame.
+                // The log does not blame the egress process.
                 let log = log.lock().unwrap();
                 assert!(!log.contains("egress"), "{log}");
                 assert!(issuer.asked() <= 2);
@@ -304,7 +307,7 @@ fn bad_issuer_costs_only_its_own_tokens() {
     assert_eq!(elsewhere.asked(), 0);
 }
 
-/// Sends a silent issuer's token more often than requests may wait for keys.
+/// Sends more requests with a silent issuer's tokens than may wait for keys.
 fn wait_for_a_silent_issuer() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
@@ -413,8 +416,8 @@ fn tokens_never_appear_in_the_log() {
 }
 
 /// Returns a file of `/proc` about a process, or an empty text if the process has ended.
-fn proc_file(id: impl Display, what: &str) -> String {
-    fs::read_to_string(format!("/proc/{id}/{what}")).unwrap_or_default()
+fn proc_file(id: impl Display, name: &str) -> String {
+    fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default()
 }
 
 /// Returns the process that starts the egress process, and the egress process.
@@ -433,7 +436,7 @@ fn egress_process_gets_no_environment() {
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
-    // The token of `SKILLHOST_HTTP_TOKEN` would be there.
+    // An environment could contain the token in `SKILLHOST_HTTP_TOKEN`.
     assert!(proc_file(server.child.pid, "environ").contains("SKILLHOST_"));
     for process in egress_processes(&server) {
         assert_eq!(proc_file(process.as_raw_nonzero(), "environ"), "");
@@ -441,7 +444,7 @@ fn egress_process_gets_no_environment() {
 }
 
 #[test]
-fn arguments_of_egress_process_hold_no_address() {
+fn arguments_of_egress_process_contain_no_address() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys?key=topsecret\"", issuer.url());
@@ -454,7 +457,7 @@ fn arguments_of_egress_process_hold_no_address() {
 }
 
 #[test]
-fn server_is_unready_after_egress_process_ends_for_good() {
+fn server_is_unready_after_egress_supervisor_dies() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
@@ -469,7 +472,7 @@ fn server_is_unready_after_egress_process_ends_for_good() {
 }
 
 #[test]
-fn fetches_keys_again_after_egress_process_was_killed_or_paused() {
+fn fetches_keys_after_egress_process_was_interrupted() {
     thread::scope(|scope| {
         for signal in [Signal::KILL, Signal::STOP] {
             scope.spawn(move || fetch_keys_after(signal));
@@ -493,12 +496,12 @@ fn fetch_keys_after(signal: Signal) {
     *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
     kill_process(before[1], signal).unwrap();
     if signal == Signal::STOP {
-        // Until a fetch has failed.
+        // Wait until a fetch has failed.
         wait_until("keys come from a paused process", || {
             thread::sleep(PAUSE);
             status(&new) == 503
         });
-        // The keys from before still count.
+        // The old keys still verify tokens.
         assert_eq!(status(&old), 200);
         kill_process(before[1], Signal::CONT).unwrap();
     }
@@ -525,7 +528,7 @@ fn keys_in_a_file_need_no_process() {
 #[test]
 fn fetches_keys_after_resolver_files_appear() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root mounts folders; CI is root.
+        return; // Only root can mount folders; CI runs as root.
     }
     let key = SigningKey::new("one");
     let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
@@ -555,7 +558,7 @@ fn fetches_keys_after_resolver_files_appear() {
     let server = ServerProcess::started(Process::start(&mut command));
     let token = key.token(&url, "skills:read");
     assert_eq!(read(&server, "a", &token).status, 503);
-    // As after a boot, or when a program replaces the file.
+    // The resolver's file appears, as after a boot, and another one then replaces it.
     for hosts in ["127.0.0.2 other", "127.0.0.1 localhost"] {
         program.write("etc/next", hosts);
         let at = |name: &str| program.folder.path().join("etc").join(name);
@@ -593,7 +596,7 @@ fn egress_process_is_confined_and_still_fetches() {
 
 #[test]
 fn issuers_need_certificates_of_public_authorities() {
-    // The certificate of this issuer is signed by an authority for tools alone, so it is refused.
+    // An authority in `ca_file` is trusted only for requests of tools, so this issuer is refused.
     let authority = Authority::new();
     let peer = Program::new();
     peer.write("skills/a/SKILL.md", "# A\n");

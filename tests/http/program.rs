@@ -12,7 +12,7 @@ use crate::support::process::Process;
 use crate::support::program::{Program, finish};
 use crate::support::watchdog::wait_until;
 
-/// The program while it serves over HTTP. It is killed when this is dropped.
+/// The program while it serves over HTTP. Dropping this kills the program.
 pub(super) struct ServerProcess {
     pub(super) child: Process,
     pub(super) address: SocketAddr,
@@ -28,7 +28,7 @@ impl ServerProcess {
         Self::started(Process::start(&mut command))
     }
 
-    /// Waits until a server serves.
+    /// Waits until a server prints its address.
     pub(super) fn started(mut child: Process) -> Self {
         let line = child.first_line();
         let address = line
@@ -79,7 +79,8 @@ fn localhost_is_every_loopback_address_and_no_other() {
             assert_eq!(answer.status, status, "{address} {host}");
         }
     }
-    // Some clients would reach a program at only one of the addresses.
+    // A start fails if one of the addresses is taken, because some clients would reach another
+    // program there.
     for address in addresses() {
         let refused = || {
             let taken = TcpListener::bind((address.ip(), 0)).unwrap();
@@ -89,14 +90,14 @@ fn localhost_is_every_loopback_address_and_no_other() {
             let address = SocketAddr::from((address.ip(), port));
             run.stderr.contains(&format!("cannot serve at `{address}`"))
         };
-        // Another test may use the port at the other address.
+        // Repeats, because another test may use the port at the other address.
         assert!((0..10).any(|_| refused()), "{address}");
     }
     drop(server);
 }
 
 #[test]
-fn requests_that_are_refused_are_logged() {
+fn logs_refused_requests() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let mut server = ServerProcess::new(&program, &["--skills", "skills", "--log", "info"], None);
@@ -214,10 +215,10 @@ fn program_needs_a_token_off_loopback() {
         (serve("somewhere", &[], None), 2, "--http"),
         (program.run(&["serve", "--token-file", "open"]), 2, "--http"),
     ];
-    for (run, code, said) in cases {
+    for (run, code, message) in cases {
         assert_eq!((run.code, &*run.stdout), (code, ""), "{}", run.stderr);
         assert!(
-            run.stderr.contains(said) && !run.stderr.contains(TOKEN),
+            run.stderr.contains(message) && !run.stderr.contains(TOKEN),
             "{}",
             run.stderr
         );

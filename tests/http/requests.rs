@@ -1,4 +1,5 @@
-//! The HTTP requests of guests of a server over HTTP, and the places that have a secret meanwhile.
+//! HTTP requests that guests of a server over HTTP send, and the processes that have a secret
+//! meanwhile.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,13 +19,13 @@ use crate::support::program::{Program, UnprivilegedCopy};
 use crate::support::watchdog::wait_until;
 use crate::support::web_server::{WebServer, answer};
 
-/// A secret that no process but those of egress may have.
+/// A secret that only the egress processes may have.
 const SECRET: &str = "canary-of-the-egress-process-91c7";
 
-/// A text of the server, which is in the memory of whoever has the response.
+/// A text of the response, which is in the memory of every process that has the response.
 const PUBLIC: &str = "what-the-server-tells-everybody-4e02";
 
-/// A text of the component, which is in the memory of whoever reads the component.
+/// A text of the component, which is in the memory of every process that reads the component.
 const COMPONENT: &str = "each from its last letter to its first";
 
 fn call(id: u64, requests: &Value, scan: &Value) -> Request {
@@ -38,7 +39,8 @@ fn wait_until_ready(server: &ServerProcess) {
     });
 }
 
-/// Returns a program whose guest has a secret for a server over TLS, and has these rules besides.
+/// Returns a program whose guest has a secret for a server over TLS. `rules` is appended to the
+/// rule for this server.
 fn with_secret(authority: &Authority, host: &str, rules: &str) -> Program {
     let rules = format!("https://{host}{rules}");
     let more = format!(
@@ -107,7 +109,7 @@ fn secret_is_only_in_the_egress_processes() {
     program.write("c.toml", text);
     let arguments = ["serve", "--http", "127.0.0.1:0", "--config", "c.toml"];
     let mut command = program.command(&arguments);
-    // Compiles the component.
+    // The program compiles the component, because this cache is empty.
     command.env("SKILLHOST_CACHE", program.folder.path().join("cache"));
     let child = Process::start(&mut command);
     let server = child.pid;
@@ -163,7 +165,7 @@ fn secret_is_only_in_the_egress_processes() {
     for text in [&format!("{answered:?}"), &metrics, &record, &log] {
         assert!(!text.contains(SECRET), "{text}");
     }
-    // The method finds what is there.
+    // The search finds a text that is in the memory.
     assert!(memory::count(server, PUBLIC).unwrap() > 0);
     assert_eq!(memory::count(server, SECRET).unwrap(), 0);
     let broker = descendants(server, skillhost_confine::broker::ARGUMENT);
@@ -195,7 +197,7 @@ fn nobody_can_dump_the_egress_processes() {
     let mut command = copy.command(&["serve", "--config", "c.toml"]);
     command.current_dir(program.folder.path());
     let server = Process::start(&mut command);
-    // The kernel gives the files of a process without dumps to root.
+    // The files in `/proc` of a process that cannot be dumped belong to root.
     let owner = |process: u32| {
         let memory = fs::metadata(format!("/proc/{process}/mem"));
         memory.map(|memory| memory.uid()).ok()

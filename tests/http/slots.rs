@@ -1,4 +1,4 @@
-//! Peers that occupy slots and do nothing, and the peers that still get one.
+//! Peers that occupy slots and do nothing, and the peers that still get a slot.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn authorised(request: Request) -> Request {
     request.with("Authorization", &format!("Bearer {TOKEN}"))
 }
 
-/// Returns an address of loopback.
+/// Returns a loopback address.
 fn peer(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
@@ -41,7 +41,7 @@ fn wait_until_open(server: &TestServer, count: usize) {
 
 #[test]
 fn silent_connections_leave_slots_to_others() {
-    // Descriptors are a process's, so the test needs its own.
+    // Descriptors belong to a process, so the test needs a process of its own.
     if !is_own_process() {
         run_in_own_process("http::slots::silent_connections_leave_slots_to_others", "");
         return;
@@ -57,22 +57,23 @@ fn silent_connections_leave_slots_to_others() {
         (false, 5000, 1),
         (false, 5000, 4),
     ] {
-        let server = serve(match with_a_token {
-            true => with_token(|_| {}),
-            false => HttpOptions::default(),
+        let server = serve(if with_a_token {
+            with_token(|_| {})
+        } else {
+            HttpOptions::default()
         });
         let address = server.address;
         let mut early = Client::connect(address);
         assert_eq!(early.ask(&authorised(read(1))).status, 200);
-        let (flooded, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (flooded, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         thread::scope(|scope| {
             let asking = scope.spawn(|| {
-                while asked.load(Ordering::Relaxed) < 20 || !flooded.load(Ordering::Relaxed) {
+                while answered.load(Ordering::Relaxed) < 20 || !flooded.load(Ordering::Relaxed) {
                     let call = Client::once(address, &authorised(read(1)));
                     assert!(call.text().contains("def add"), "{call:?}");
                     let health = Client::once(address, &Request::get("/healthz"));
                     assert_eq!(health.status, 200);
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    answered.fetch_add(1, Ordering::Relaxed);
                 }
             });
             let mut silent = Vec::new();
@@ -80,10 +81,10 @@ fn silent_connections_leave_slots_to_others() {
                 let from = peer(1 + u8::try_from(number % addresses).unwrap());
                 silent.push(Client::connect_from(from, address));
                 if number % 50 == 0 {
-                    // A peer that sends a request is faster than many that only connect.
-                    let before = asked.load(Ordering::Relaxed);
+                    // Wait for an answer, because a request is faster than many connections.
+                    let before = answered.load(Ordering::Relaxed);
                     wait_until("no peer is answered", || {
-                        asked.load(Ordering::Relaxed) > before || asking.is_finished()
+                        answered.load(Ordering::Relaxed) > before || asking.is_finished()
                     });
                 }
             }
@@ -197,10 +198,10 @@ fn limits_connections_of_address_except_trusted_proxy() {
         let connect = |last| Client::connect_from(peer(last), server.address);
         let mut one = connect(4);
         let mut many: Vec<_> = (0..6).map(|_| connect(3)).collect();
-        let kept = if trusted.is_empty() { 5 } else { 6 };
-        wait_until_open(&server, 1 + kept + 1);
+        let open = if trusted.is_empty() { 5 } else { 6 };
+        wait_until_open(&server, 1 + open + 1);
         for (number, silent) in many.iter_mut().enumerate() {
-            assert_eq!(silent.is_open(), number >= 6 - kept, "{number}");
+            assert_eq!(silent.is_open(), number >= 6 - open, "{number}");
         }
         // A peer alone at its address does not wait.
         assert_eq!(one.ask(&authorised(read(1))).status, 200);
@@ -208,7 +209,7 @@ fn limits_connections_of_address_except_trusted_proxy() {
 }
 
 #[test]
-fn without_token_calls_protect_connections() {
+fn calls_protect_connections_of_server_without_token() {
     for trusted in [false, true] {
         let (server, _folders) = serve_guests(options(|options| {
             options.limits.connections = 8;
@@ -246,7 +247,7 @@ fn without_token_calls_protect_connections() {
 }
 
 #[test]
-fn without_a_token_a_stream_protects_its_connection() {
+fn streams_protect_connections_of_server_without_token() {
     let server = serve(with_limits(|limits| {
         limits.connections = 5;
         limits.streams = 4;
@@ -278,8 +279,8 @@ fn without_a_token_a_stream_protects_its_connection() {
         200
     );
     assert!(silent[0].is_closed());
-    for kept in [0, 1, 2, 4] {
-        assert!(clients[kept].is_open(), "{kept}");
+    for index in [0, 1, 2, 4] {
+        assert!(clients[index].is_open(), "{index}");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::support::process::{self, Process};
 use crate::support::program::Program;
 use crate::support::watchdog::wait_until;
 
-/// A user who owns nothing here.
+/// The id of a user who owns no file of these tests.
 const OTHER: u32 = 54_321;
 
 /// The program while it serves on a Unix socket.
@@ -65,17 +65,16 @@ impl UnixServer {
         Client::over_unix(UnixStream::connect(&self.path).unwrap()).ask(request)
     }
 
-    /// Sends a request as another user. Returns `None` if that user cannot
-    /// connect.
+    /// Sends a request as another user. Returns `None` if that user cannot connect.
     fn ask_as(&self, user: u32, request: &Request) -> Option<Answer> {
         let (path, request) = (self.path.clone(), request.clone());
-        let asked = thread::spawn(move || {
+        let caller = thread::spawn(move || {
             let user = rustix::process::Uid::from_raw(user);
             set_thread_res_uid(user, user, user).unwrap();
             let stream = UnixStream::connect(path).ok()?;
             Some(Client::over_unix(stream).ask(&request))
         });
-        asked.join().unwrap()
+        caller.join().unwrap()
     }
 
     /// Returns the client and the peer in each record of the audit log.
@@ -191,7 +190,7 @@ fn user_identifies_client_without_token() {
 }
 
 #[test]
-fn socket_is_gone_after_every_end() {
+fn removes_socket_after_every_kind_of_exit() {
     for (arguments, signal, to_all) in [
         (&[][..], Signal::TERM, false),
         // A service manager signals all processes of a service.
@@ -219,7 +218,7 @@ fn socket_is_gone_after_every_end() {
 }
 
 #[test]
-fn stale_socket_is_replaced_and_nothing_else() {
+fn replaces_only_a_stale_socket() {
     let program = program("");
     drop(UnixListener::bind(program.folder.path().join("socket")).unwrap());
     let server = UnixServer::start(program, &[]);
@@ -266,7 +265,7 @@ fn warns_of_users_that_cannot_be_clients() {
 }
 
 #[test]
-fn curl_asks_over_the_socket() {
+fn curl_works_over_the_socket() {
     let server = UnixServer::start(program(""), &[]);
     let mut curl = Command::new("curl");
     let has_curl = Command::new("curl").arg("--version").output();

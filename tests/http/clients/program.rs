@@ -1,4 +1,4 @@
-//! Clients in the program: configurations that make no sense.
+//! Clients in the program: invalid configurations, and warnings about useless settings.
 
 use serde_json::json;
 
@@ -82,8 +82,8 @@ fn warns_of_unused_scopes_and_expired_clients() {
     let refused = Client::once(server.address, &read);
     assert_eq!(refused.status, 401);
     // The peer does not learn the reason.
-    let told = &refused.json()["error"]["message"];
-    assert_eq!(told, "the bearer token is missing or wrong");
+    let message = &refused.json()["error"]["message"];
+    assert_eq!(message, "the bearer token is missing or wrong");
     server.signal();
     assert_eq!(server.wait(), Some(0));
     let mut log = String::new();

@@ -26,7 +26,7 @@ const WORK: &str = r#"(component
 /// The number of pages in 12 MiB.
 const PAGES: u32 = 192;
 
-/// Serves this tool to the client without a name, and to one with eight `calls`.
+/// Serves `work` to the client without a name, and to the client `one` with eight `calls`.
 fn serve(change: impl FnOnce(HostBuilder) -> HostBuilder) -> (TestServer, [Folders; 2]) {
     let tools = Folders::new();
     let file = tools.outside.join("work.wasm");
@@ -52,7 +52,7 @@ fn wait_for(server: &TestServer, running: usize, waiting: usize) {
 }
 
 #[test]
-fn call_waits_for_one_of_another_clients_calls() {
+fn other_client_gets_next_free_slot_of_tool() {
     for (greedy, other) in [(Some("one"), None), (None, Some("one"))] {
         let mut load = Load::default();
         load.calls = 8;
@@ -63,10 +63,10 @@ fn call_waits_for_one_of_another_clients_calls() {
             flood.push(send(&server, greedy, 0, true));
             wait_for(&server, running, waiting);
         }
-        let mut asked = send(&server, other, 0, false);
+        let mut connection = send(&server, other, 0, false);
         wait_for(&server, 2, 3);
         drop(flood.remove(0));
-        assert_eq!(asked.answer().unwrap().text(), "7", "{greedy:?}");
+        assert_eq!(connection.answer().unwrap().text(), "7", "{greedy:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The packing of `cargo xtask release`, without the programs. `tests/release/run` uses the
+//! The packing code of `cargo xtask release`, without the programs. `tests/release/run` tests the
 //! artefacts.
 
 use std::fs;
@@ -18,7 +18,7 @@ fn python(code: &str, time_zone: &str) -> Run {
     finish(command, "")
 }
 
-/// Packs one tree in each kind of archive, in an order of its files, and prints the digests.
+/// Packs one tree in each kind of archive, with its files in this order. Returns the digests.
 fn packed(order: &str, time_zone: &str) -> String {
     let code = format!(
         "import hashlib
@@ -43,7 +43,7 @@ fn archives_depend_only_on_their_contents() {
 }
 
 #[test]
-fn archives_are_what_other_programs_read() {
+fn other_programs_can_read_archives() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display();
     let run = python(
@@ -98,7 +98,7 @@ fn refuses_program_for_newer_glibc() {
 
 /// With `SKILLHOST_REWRITE_LIBRARY=1`, writes the library.
 #[test]
-fn library_of_runner_is_its_source() {
+fn committed_library_matches_its_source() {
     let folder = repository().join("guest-tools/runners/python/stand_ins");
     let built = wat::parse_file(folder.join("skillhost_memory.wat")).unwrap();
     let library = folder.join("skillhost_memory.abi3.so");
@@ -108,7 +108,7 @@ fn library_of_runner_is_its_source() {
     assert!(fs::read(library).unwrap() == built);
 }
 
-/// Guards against: a file of a package that has gone, which only a release would notice.
+/// Finds missing files of packages before a release does.
 #[test]
 fn packages_name_existing_files() {
     let release = repository().join("guest-tools/xtask/release");

@@ -1,4 +1,4 @@
-//! Lock files that name other things than packages of a registry.
+//! Lock files with entries that are not packages of a registry.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn refuses_npm_lock_that_names_project_files() {
     let text = fs::read_to_string(machine.project.join(lock)).unwrap();
     let manifest = fs::read_to_string(machine.project.join("package.json")).unwrap();
     let with_key = |value: &str| text.replacen('{', &format!("{{\n  \"more\": {value},"), 1);
-    let place = "\"node_modules/@bytecodealliance/componentize-js\": {";
-    let with_member = |member: &str| text.replacen(place, &format!("{place}\n{member},"), 1);
+    let entry = "\"node_modules/@bytecodealliance/componentize-js\": {";
+    let with_member = |member: &str| text.replacen(entry, &format!("{entry}\n{member},"), 1);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let not_json = "`package-lock.json` is not a JSON object: ";
     let not_of_registry = "may name only packages of a registry";
@@ -89,9 +89,12 @@ fn pip_gets_only_checked_lines() {
         "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n";
     let run = machine.build_with_text(lock, &format!("{text}{more}"));
     assert_eq!(run.code, 0, "{run:?}");
-    let seen = fs::read_to_string(machine.path("log.requirements")).unwrap();
-    assert!(seen.contains("one==1.0 --hash=sha256:00\n"), "{seen}");
-    assert!(!seen.contains("evil.example"), "{seen}");
+    let received = fs::read_to_string(machine.path("log.requirements")).unwrap();
+    assert!(
+        received.contains("one==1.0 --hash=sha256:00\n"),
+        "{received}"
+    );
+    assert!(!received.contains("evil.example"), "{received}");
 }
 
 #[test]
@@ -130,8 +133,8 @@ fn npm_gets_no_addresses_of_packages() {
     compiler["resolved"] = json!("https://evil.example/owner/repository.git");
     let run = machine.build_with_text("package-lock.json", &lock.to_string());
     assert_eq!(run.code, 0, "{run:?}");
-    let seen = fs::read_to_string(machine.path("log.lock")).unwrap();
-    assert!(seen.contains("\"integrity\"") && !seen.contains("evil.example"));
+    let received = fs::read_to_string(machine.path("log.lock")).unwrap();
+    assert!(received.contains("\"integrity\"") && !received.contains("evil.example"));
     // The project's own lock file is unchanged.
     assert!(fs::read_to_string(file).unwrap().contains("evil.example"));
 }

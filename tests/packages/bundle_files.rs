@@ -1,4 +1,4 @@
-//! Bundle files: from one home to another without a network.
+//! Bundle files, which carry packages from one user to another without a network.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::state::State;
 use super::{GRANT, User, count_lines, digest_of, unloadable};
 use crate::support::repository;
 
-/// Returns a user without a network, who has a bundle file of another and its key.
+/// Returns a new user who has copies of these files of `from`.
 fn receiver(from: &User, files: &[&str]) -> User {
     let user = User::new();
     for name in files {
@@ -18,7 +18,7 @@ fn receiver(from: &User, files: &[&str]) -> User {
 }
 
 #[test]
-fn bundle_file_carries_components_to_a_home_without_network() {
+fn bundle_file_carries_components_without_network() {
     let author = updated_user();
     let shown = author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
     assert!(
@@ -29,9 +29,9 @@ fn bundle_file_carries_components_to_a_home_without_network() {
     let user = receiver(&author, &["air.tar", "acme.pub", "evil.pub"]);
     author.registry.take_heads();
     let import = ["bundle", "import", "air.tar", "--key", "acme.pub"];
-    let place = format!("oci://{}/acme/*", author.registry.authority);
+    let pattern = format!("oci://{}/acme/*", author.registry.authority);
     user.append(&format!(
-        "require_signatures = true\n[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"
+        "require_signatures = true\n[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"
     ));
     let before = user.files();
     assert_eq!(user.good(&import), "csv: in the store\n");
@@ -81,7 +81,7 @@ fn bundle_file_carries_components_to_a_home_without_network() {
 }
 
 #[test]
-fn bundle_file_carries_skills_to_a_home_without_network() {
+fn bundle_file_carries_skills_without_network() {
     let author = updated_skill_user();
     // The same bytes under another name.
     let reference = author.skill_reference();
@@ -96,9 +96,9 @@ fn bundle_file_carries_skills_to_a_home_without_network() {
     author.good(&["bundle", "export", "old.tar"]);
     let user = receiver(&author, &["air.tar", "old.tar", "acme.pub"]);
     author.registry.take_heads();
-    let place = format!("oci://{}/acme/*", author.registry.authority);
+    let pattern = format!("oci://{}/acme/*", author.registry.authority);
     user.append(&format!(
-        "require_signatures = true\n[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"
+        "require_signatures = true\n[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"
     ));
     let before = user.files();
     let import = ["bundle", "import", "air.tar", "--key", "acme.pub"];
@@ -154,8 +154,8 @@ fn refused_skill_in_bundle_file_changes_nothing() {
     let at = damaged.windows(layer.len()).position(|it| it == layer);
     damaged[at.unwrap() + layer.len() / 2] ^= 1;
     user.program.write("damaged.tar", damaged);
-    let place = format!("oci://{}/acme/*", author.registry.authority);
-    let trust = |key: &str| format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n");
+    let pattern = format!("oci://{}/acme/*", author.registry.authority);
+    let trust = |key: &str| format!("[trust.\"{pattern}\"]\nkeys = [\"{key}.pub\"]\n");
     let manifest = digest_of(&lock, "manifest", 0);
     let other = "[skills_from.report]\nsource = \"oci://registry.example/report:1\"\n";
     user.run(&["store", "list"]);
@@ -199,7 +199,7 @@ fn refused_skill_in_bundle_file_changes_nothing() {
     let error = user.bad(4, &["bundle", "import", "air.tar", "--write"]);
     assert!(error.contains("there is another skill `report`"), "{error}");
     fs::remove_dir_all(user.path("skills/report")).unwrap();
-    // Without a rule, nobody has checked the signer.
+    // Without a rule in `[trust]`, the signer is not checked.
     let shown = user.good(&["bundle", "import", "air.tar", "--write"]);
     assert!(shown.contains("signer: unsigned"), "{shown}");
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
@@ -218,8 +218,8 @@ fn refused_bundle_file_changes_nothing() {
     let at = damaged.len() / 2;
     damaged[at] ^= 1;
     user.program.write("damaged.tar", damaged);
-    let place = format!("oci://{}/acme/*", author.registry.authority);
-    let trust = |key: &str| format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n");
+    let pattern = format!("oci://{}/acme/*", author.registry.authority);
+    let trust = |key: &str| format!("[trust.\"{pattern}\"]\nkeys = [\"{key}.pub\"]\n");
     let other = "[components.csv]\nsource = \"oci://registry.example/csv:1\"\n".to_owned();
     let import = |file: &'static str| vec!["bundle", "import", file, "--write"];
     let with_key =
@@ -272,7 +272,7 @@ fn refused_bundle_file_changes_nothing() {
         assert_eq!(state.difference(&after), [""; 0].map(PathBuf::from));
         user.program.write("skillhost.toml", before);
     }
-    // Without a rule, nobody has checked the signer.
+    // Without a rule in `[trust]`, the signer is not checked.
     let shown = user.good(&import("air.tar"));
     assert!(shown.contains("signer: unsigned"), "{shown}");
     assert!(user.lock().contains("unsigned = true"));
@@ -289,7 +289,7 @@ fn refused_bundle_file_changes_nothing() {
 }
 
 #[test]
-fn import_writes_nothing_if_a_component_would_not_load() {
+fn import_of_unloadable_component_writes_nothing() {
     for (bytes, why) in unloadable() {
         let author = User::new();
         author.lock_bytes("aaa", &count_lines(), "count_lines");
@@ -311,7 +311,7 @@ fn import_writes_nothing_if_a_component_would_not_load() {
 }
 
 #[test]
-fn import_keeps_the_tools_of_other_components() {
+fn refuses_import_of_tool_that_exists() {
     let author = User::new();
     let search = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
     author.lock_bytes("aaa", &fs::read(search).unwrap(), "x");

@@ -1,4 +1,4 @@
-//! `push --dry-run`: what others would object to.
+//! `push --dry-run`: the problems that others would have with a component.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn ids(report: &Value, level: &str) -> Vec<String> {
 }
 
 #[test]
-fn lists_what_others_object_to_and_pushes_nothing() {
+fn dry_run_reports_problems_and_pushes_nothing() {
     let user = User::new();
     user.new_key("acme");
     let reference = user.reference();
@@ -55,7 +55,7 @@ fn lists_what_others_object_to_and_pushes_nothing() {
 }
 
 #[test]
-fn what_somebody_refuses_is_an_error() {
+fn reports_refused_components_as_errors() {
     let user = User::new();
     let (good, latest) = (user.reference(), "oci://registry.example/acme/csv");
     let fixed = format!("oci://registry.example/acme/csv@sha256:{}", "0".repeat(64));

@@ -1,4 +1,4 @@
-//! The program killed at each step that changes a file: each creation, write, sync, rename and
+//! Kills the program at each step that changes a file: each creation, write, sync, rename and
 //! removal below the user's folder. Between two steps nothing changes on the disk, so this covers
 //! every moment.
 
@@ -15,7 +15,6 @@ use crate::support::guests;
 use crate::support::process::{self, Process};
 use crate::support::program::Run;
 
-/// The signal of a kill.
 const SIGKILL: i32 = 9;
 
 /// Compiles the library that kills.
@@ -39,8 +38,10 @@ fn run_until(user: &User, step: usize, arguments: &[&str]) -> Output {
     Process::start(&mut command).output()
 }
 
-/// Kills a verb at each of its steps. Each time, the files are whole, `call` works, and the verb
-/// then has the same end as without a kill. Returns the number of steps.
+/// Kills a verb at each of its steps, and returns the number of steps.
+///
+/// Checks each time that the files are complete, that `call` works, and that the verb then has the
+/// same result as without a kill.
 fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) -> usize {
     let folder = user.program.folder.path();
     compile_killer(user);
@@ -81,19 +82,20 @@ fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) ->
     unreachable!("a verb has an end")
 }
 
-/// Returns whether a blob has the bytes of its name.
+/// Returns whether a blob's bytes have the digest in its name.
 fn is_whole(user: &User, name: &str) -> bool {
     let bytes = fs::read(user.blob(&format!("sha256:{name}"))).unwrap();
     sha256_hex(&bytes) == name
 }
 
 #[test]
-fn killed_add_leaves_store_and_lock_usable() {
+fn killed_add_leaves_packages_usable() {
     let user = updated_user();
     let other = user.reference().replace("csv:1", "other:1");
     fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
     user.good(&["push", &other, "other.wasm", "--key", "acme.key"]);
-    // Blobs, lock file, its note, and the configuration: create, write, sync, rename, sync.
+    // Blobs, lock file, its note, and the configuration. The steps of each are create, write, sync,
+    // rename, sync.
     assert_eq!(
         kill_at_each_step(&user, &["add", &other], User::call),
         6 * 5
@@ -101,7 +103,7 @@ fn killed_add_leaves_store_and_lock_usable() {
 }
 
 #[test]
-fn killed_update_and_rollback_leave_store_and_lock_usable() {
+fn killed_update_and_rollback_leave_packages_usable() {
     let user = updated_user();
     assert_eq!(
         kill_at_each_step(&user, &["rollback", "csv"], User::call),
@@ -112,7 +114,7 @@ fn killed_update_and_rollback_leave_store_and_lock_usable() {
 }
 
 #[test]
-fn killed_import_leaves_store_and_lock_usable() {
+fn killed_import_leaves_packages_usable() {
     let author = updated_user();
     author.good(&["bundle", "export", "air.tar"]);
     author.good(&["rollback", "csv"]);
@@ -125,7 +127,7 @@ fn killed_import_leaves_store_and_lock_usable() {
 }
 
 #[test]
-fn killed_import_of_skill_leaves_store_and_lock_usable() {
+fn killed_import_of_skill_leaves_packages_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));
     user.add_skill();
@@ -139,7 +141,7 @@ fn killed_import_of_skill_leaves_store_and_lock_usable() {
 }
 
 #[test]
-fn killed_add_of_skill_leaves_store_and_lock_usable() {
+fn killed_add_of_skill_leaves_packages_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));
     let add = ["add", "--skill", &user.skill_reference()];
@@ -149,7 +151,7 @@ fn killed_add_of_skill_leaves_store_and_lock_usable() {
 }
 
 #[test]
-fn killed_update_and_rollback_of_skill_leave_store_and_lock_usable() {
+fn killed_skill_update_and_rollback_leave_packages_usable() {
     let user = updated_skill_user();
     // The earlier version is unpacked again.
     let earlier = digest_of(&user.lock(), "content", 1).replace(':', "-");

@@ -10,7 +10,7 @@ use crate::support::watchdog::wait_until;
 
 const ESCAPES: &str = "Rows\\u001b[31m\\n- oci://registry.example/evil/x:1: yes";
 
-/// A user with a catalog of two packages, of which the registry has one.
+/// Returns a user with a catalog of two packages. The registry has the first of them.
 fn user() -> User {
     let user = User::new();
     user.push(&count_lines(), None);
@@ -26,7 +26,7 @@ fn user() -> User {
     user
 }
 
-/// Calls the tool, and returns whether it failed, and its text.
+/// Calls `find_packages`. Returns whether the call failed, and the text.
 fn ask(client: &mut Client, arguments: Value) -> (bool, String) {
     let result = client.call("find_packages", arguments);
     let text = result["content"][0]["text"].as_str().unwrap().to_owned();
@@ -34,7 +34,7 @@ fn ask(client: &mut Client, arguments: Value) -> (bool, String) {
 }
 
 #[test]
-fn agents_ask_and_the_operator_adds() {
+fn operator_adds_package_that_agent_requested() {
     let user = user();
     let mut client = serve(&user, NEWEST);
     let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
@@ -42,7 +42,7 @@ fn agents_ask_and_the_operator_adds() {
     let own: Vec<_> = tools.filter(|it| it["name"] == "find_packages").collect();
     assert_eq!(own.len(), 1, "{listed}");
     assert_eq!(own[0]["annotations"]["readOnlyHint"], false);
-    // In plain words, ranked as skills are.
+    // A query has plain words, and the results are ranked as skills are.
     let (failed, text) = ask(&mut client, json!({"query": "how many lines has a text"}));
     assert!(!failed && text.starts_with("1 of the 2 packages"), "{text}");
     assert!(
@@ -97,14 +97,14 @@ fn agents_ask_and_the_operator_adds() {
     user.bad(2, &["add"]);
     user.good(&["add", "--request", "1"]);
     assert_eq!(user.good(&["requests"]), "");
-    wait_until("the component is not taken up", || {
+    wait_until("the component is not loaded", || {
         has_tool(&mut client, "count_lines")
     });
     assert_eq!(client.end().1, Some(0));
 }
 
 #[test]
-fn nobody_asks_without_a_catalog() {
+fn offers_no_find_packages_without_catalog() {
     let user = User::new();
     let mut client = serve(&user, NEWEST);
     assert!(!has_tool(&mut client, "find_packages"));
@@ -118,7 +118,7 @@ fn nobody_asks_without_a_catalog() {
 }
 
 #[test]
-fn requests_for_what_the_catalog_does_not_have_are_not_shown() {
+fn shows_only_requests_for_packages_of_catalog() {
     let user = user();
     let mut client = serve(&user, NEWEST);
     let request = json!({"request": user.reference(), "why": "a"});
@@ -154,7 +154,7 @@ fn requests_for_what_the_catalog_does_not_have_are_not_shown() {
 }
 
 #[test]
-fn clients_ask_only_in_their_scope_and_by_name() {
+fn records_client_of_request_and_applies_scope() {
     let user = user();
     let digest = |token: &str| skillhost_skills::text::digest::sha256_hex(token.as_bytes());
     let [one, two] = ["token-of-the-client-one", "token-of-the-client-two"];
@@ -191,14 +191,14 @@ fn clients_ask_only_in_their_scope_and_by_name() {
 }
 
 #[test]
-fn request_that_stayed_open_is_closed_by_the_same_command() {
+fn repeated_add_closes_request_that_stayed_open() {
     let user = user();
     let mut client = serve(&user, NEWEST);
     let request = json!({"request": user.reference(), "why": "a"});
     assert!(!ask(&mut client, request).0);
     let file = user.path("data/skillhost/requests/requests.jsonl");
     let line = fs::read_to_string(&file).unwrap();
-    // A full file takes no further note.
+    // The file is full, so the program cannot note the end of the request.
     fs::write(
         &file,
         format!("{line}{}\n", "x".repeat((1 << 20) - line.len() - 1)),

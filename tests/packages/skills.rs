@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::User;
 use crate::support::program::Run;
 
-/// Writes a SKILL.md with a body, and returns it.
+/// Returns the text of a SKILL.md with this body.
 fn skill_md(body: &str) -> String {
     format!("---\nname: report\ndescription: Writes reports\n---\n{body}")
 }
@@ -60,8 +60,8 @@ fn signed_skill_goes_from_author_to_call() {
     ];
     let pushed = user.push_skill(&files, Some("acme"));
     assert!(pushed.contains("signer: the key "), "{pushed}");
-    let place = format!("oci://{}/acme/*", user.registry.authority);
-    user.append(&format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"));
+    let pattern = format!("oci://{}/acme/*", user.registry.authority);
+    user.append(&format!("[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"));
     let before = user.files()[0].clone().unwrap();
     let shown = user.add_skill();
     for part in [
@@ -94,7 +94,7 @@ fn signed_skill_goes_from_author_to_call() {
         "{checked}"
     );
 
-    // From here on, no network.
+    // Calls need no network.
     user.registry.take_heads();
     let read = user.read_skill();
     assert_eq!(read.code, 0, "{read:?}");
@@ -139,7 +139,7 @@ fn changed_files_are_not_served() {
     user.push_skill(&[("SKILL.md", &skill_md("# One\n")), ("a.md", "a")], None);
     user.add_skill();
     let file = user.unpacked().join("a.md");
-    // An editor that replaces a file needs the right to write its folder.
+    // To replace a file, an editor must make its folder writable.
     let folder = file.parent().unwrap();
     let writable = |yes: bool| {
         use std::os::unix::fs::PermissionsExt as _;
@@ -167,13 +167,13 @@ fn changed_files_are_not_served() {
 }
 
 #[test]
-fn update_shows_what_changes_in_a_skill() {
+fn update_shows_changes_of_skill() {
     let user = User::new();
     user.new_key("one");
     user.new_key("two");
-    let place = format!("oci://{}/acme/report", user.registry.authority);
+    let pattern = format!("oci://{}/acme/report", user.registry.authority);
     user.append(&format!(
-        "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+        "[trust.\"{pattern}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
     ));
     let script = ("scripts/a.py", "a");
     let old = skill_md("# One\nfirst\nlast\n");
@@ -191,7 +191,7 @@ fn update_shows_what_changes_in_a_skill() {
         ("b.md", "2"),
     ];
     user.push_skill(&files, Some("one"));
-    // The locked files are served until then.
+    // The locked files are served until the update.
     assert!(!user.read_skill().stdout.contains("second"));
     let shown = user.good(&["update", "report"]);
     let (_, shown) = shown.split_once("\n  manifest: ").unwrap();
@@ -233,7 +233,7 @@ fn update_shows_what_changes_in_a_skill() {
 }
 
 #[test]
-fn locked_skill_keeps_its_name() {
+fn refuses_second_skill_with_locked_name() {
     let user = User::new();
     user.push_skill(&[("SKILL.md", &skill_md("# Locked\n"))], None);
     user.program.write("skills/report/SKILL.md", "# Mine\n");
@@ -259,7 +259,7 @@ fn locked_skill_keeps_its_name() {
 }
 
 #[test]
-fn refuses_skills_that_others_would_refuse() {
+fn refuses_invalid_or_untrusted_skills() {
     let user = User::new();
     let reference = user.skill_reference();
     user.program

@@ -1,11 +1,11 @@
-//! A folder with all that is in it.
+//! A snapshot of a folder, to compare the folder with it and to restore it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// The entries of a folder by their paths, which are relative.
+/// The entries of a folder by their relative paths.
 #[derive(Clone, PartialEq)]
 pub(super) struct State(BTreeMap<PathBuf, Entry>);
 
@@ -46,14 +46,14 @@ impl State {
         Self(entries)
     }
 
-    /// Makes a folder as it was.
+    /// Restores a folder to this state.
     pub(super) fn restore(&self, folder: &Path) {
         let now = Self::read(folder);
         // Unpacked skills are read-only.
         for (path, _) in now.folders() {
             set_mode(&folder.join(path), 0o700);
         }
-        // What is in a folder goes before it.
+        // The contents of a folder are removed before the folder.
         for (path, entry) in now.0.iter().rev() {
             let is_same_folder = matches!(
                 (entry, self.0.get(path)),

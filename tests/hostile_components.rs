@@ -1,5 +1,5 @@
-//! Components that attack while they are loaded: each is refused with a reason, and the others
-//! work.
+//! Components that attack while they are loaded. Each is refused with a reason, and other
+//! components still work.
 
 use std::fs;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use skillhost::{Grant, Limits};
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text};
 
-/// The core function of a `call` that nobody calls.
+/// A core function for the export `call`, which nobody calls.
 const CALL: &str = r#"(func (export "call")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
 
-/// Makes a component that exports the tools interface, with `core` in its core module.
-/// `definitions` in there returns the address of the list of definitions.
+/// Makes a component that exports the tools interface, with `core` in its core module. The
+/// function `definitions` of `core` returns the address of the list of definitions.
 pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }
@@ -90,18 +90,18 @@ pub(crate) fn failing_after(code: &str) -> Vec<u8> {
         "(param i32 i32 i32 i32) (result i32) unreachable)",
         "(param i32 i32 i32 i32) (result i32) i32.const 8192)",
     );
-    let right = CALL.replace("unreachable)", &call);
-    wat::parse_str(text.replace(CALL, &right)).unwrap()
+    let failing_call = CALL.replace("unreachable)", &call);
+    wat::parse_str(text.replace(CALL, &failing_call)).unwrap()
 }
 
 /// Makes a component whose `call` does not have the type of the interface.
 fn untyped_call() -> Vec<u8> {
-    let right = component_text(&harmless(""));
-    let from = right.find("(func $call").unwrap();
-    let to = right[from..].find("(instance $tools").unwrap() + from;
+    let valid = component_text(&harmless(""));
+    let from = valid.find("(func $call").unwrap();
+    let to = valid[from..].find("(instance $tools").unwrap() + from;
     let core = "(core module $n (func (export \"f\"))) (core instance $j (instantiate $n))
         (func $call (canon lift (core func $j \"f\")))";
-    wat::parse_str(format!("{}{core}{}", &right[..from], &right[to..])).unwrap()
+    wat::parse_str(format!("{}{core}{}", &valid[..from], &valid[to..])).unwrap()
 }
 
 /// Returns a core module whose `definitions` returns `count` records, in a memory of

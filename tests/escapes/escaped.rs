@@ -15,7 +15,7 @@ pub(crate) const CHILD: &str = "--escape-from-child";
 /// The second argument of a process that is confined like the egress process.
 pub(crate) const NETWORK: &str = "network";
 
-/// Runs the program with escaped code as its arguments say.
+/// Runs the program with escaped code, or a child process that its arguments ask for.
 pub(crate) fn run(targets: Targets) -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next();

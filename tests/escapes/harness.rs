@@ -1,5 +1,6 @@
-//! Runs the escape tests: starts the program with escaped code, again after each row that killed
-//! it, and checks the results. Its command line and output are like those of Rust's test programs.
+//! Runs the escape tests: starts the program with escaped code, restarts it after each row that
+//! killed it, and checks the results. Its command line and output are like those of Rust's test
+//! programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,7 +90,7 @@ const ALLOWED_IN_BROKER: [&str; 49] = [
     "query Landlock",
 ];
 
-/// The rows that only Landlock refuses in the broker, since its version 6. The filter allows
+/// The rows that only Landlock refuses in the broker, from ABI version 6 on. The filter allows
 /// signals, because the broker must be able to kill the processes that it starts.
 const SIGNALS: [&str; 5] = [
     "signal a process",
@@ -267,7 +268,7 @@ fn serving_process_sends_only_granted_requests() {
         let line = request.lines().next().unwrap_or_default();
         assert!(granted.contains(&line.to_owned()), "{request}");
     }
-    // The host that may have the secret has it.
+    // The granted host received the secret.
     assert!(requests.concat().contains(SECRET), "{requests:?}");
 }
 

@@ -1,5 +1,5 @@
-//! The servers that the egress process of an escape test may reach: a plain one, and one with TLS that
-//! sends back what it gets.
+//! Two servers that the egress process of an escape test can reach, without and with TLS. They
+//! answer with the request.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ impl Servers {
         }
     }
 
-    /// Returns the ports as lines that follow others.
+    /// Returns the ports, each after a line break.
     pub(crate) fn ports(&self) -> String {
         self.ports.map(|port| format!("\n{port}")).concat()
     }
@@ -68,17 +68,17 @@ trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// Serves each connection after a change of its stream. Returns the port.
+/// Serves connections in a thread, and returns the port. `wrap` can add TLS to a stream.
 fn serve(
     requests: &Arc<Mutex<Vec<String>>>,
-    open: impl Fn(std::net::TcpStream) -> Box<dyn Stream> + Send + 'static,
+    wrap: impl Fn(std::net::TcpStream) -> Box<dyn Stream> + Send + 'static,
 ) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let requests = Arc::clone(requests);
     thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            let mut stream = open(stream);
+            let mut stream = wrap(stream);
             let mut bytes = Vec::new();
             let mut piece = [0; 4096];
             while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -1,5 +1,5 @@
-//! Hostile guests beside other calls: they learn nothing about those, and each call gets its own
-//! answer.
+//! Hostile guests that run beside other calls. They learn nothing about those calls, and each call
+//! gets its own answer.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn no_guessed_handle_reaches_file_of_another_call() {
 }
 
 #[test]
-fn asks_once_for_changing_definition() {
+fn reads_changing_definition_only_once() {
     let folders = folders();
     let definition = |host: &Host| {
         let all = host.definitions().into_iter();
@@ -80,7 +80,7 @@ fn asks_once_for_changing_definition() {
         description.map(|tool| tool.description).collect::<String>()
     };
     let cache = tempfile::tempdir().unwrap();
-    // Compiles only this component for each cache.
+    // This folder has one component, so that few are compiled for each cache.
     let tools = folders.outside.join("tools");
     fs::create_dir(&tools).unwrap();
     fs::copy(guests().join("hostile.wasm"), tools.join("hostile.wasm")).unwrap();
@@ -133,8 +133,7 @@ fn two_hundred_callers_get_their_own_answers() {
         .collect();
     for (number, caller) in callers.into_iter().enumerate() {
         // Each task has one result, so no answer comes twice.
-        let seen = bounded(&runtime, caller).unwrap();
-        match seen {
+        match bounded(&runtime, caller).unwrap() {
             Ok(output) => assert_eq!(output.text(), format!("answer {number}")),
             Err(CallError::Stopped {
                 stop: Stop::Trap(_),

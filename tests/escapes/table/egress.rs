@@ -24,9 +24,9 @@ pub(crate) const SECRET: &str = "canary-of-the-escape-tests-2d8b";
 const PLACEHOLDER: &str = "chosen-by-the-escaped-code";
 
 /// The longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The descriptors among which the socket is.
+/// The descriptors that may be the socket of the egress process.
 const DESCRIPTORS: std::ops::Range<usize> = 3..200;
 
 /// Sends bytes and descriptors over a socket.
@@ -62,15 +62,16 @@ fn send(socket: usize, bytes: &'static str, descriptors: &[usize]) -> Answer {
     call(SYS_sendmsg, &[socket, value(message), flags])
 }
 
-/// Sends a request over a socket that may be that of the egress process. Returns the whole answer.
+/// Sends a request over a socket, and returns the whole answer. Only the socket of the egress
+/// process answers.
 fn try_exchange(control: usize, request: &str) -> io::Result<String> {
     let pair = value([0_i32; 2]);
-    let code = io::Error::from_raw_os_error;
+    let to_error = io::Error::from_raw_os_error;
     call(
         SYS_socketpair,
         &[AF_UNIX as usize, SOCK_STREAM as usize, 0, pair],
     )
-    .map_err(code)?;
+    .map_err(to_error)?;
     // SAFETY: the kernel has written both descriptors, and nothing else uses the first.
     let (mut ours, theirs) = unsafe {
         let [ours, theirs] = *(pair as *const [i32; 2]);
@@ -78,13 +79,13 @@ fn try_exchange(control: usize, request: &str) -> io::Result<String> {
     };
     let sent = send(control, "x", &[theirs as usize]);
     let _ = call(SYS_close, &[theirs as usize]);
-    sent.map_err(code)?;
+    sent.map_err(to_error)?;
     ours.write_all(request.as_bytes())?;
     ours.set_nonblocking(true)?;
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
     let start = std::time::Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < MAX_WAIT {
         match ours.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => answer.extend_from_slice(&piece[..read]),
@@ -127,17 +128,17 @@ fn granted(targets: &Targets, headers: &str) -> String {
     request(&format!("GET http://localhost:{plain}{GRANTED}"), headers)
 }
 
-/// Sends a request. Returns the answer if a server has sent it.
+/// Sends a request, and returns the answer if it came from a server.
 fn exchange(targets: &Targets, request: &str) -> Result<String, i32> {
     let control = control(targets).ok_or(ENOTSOCK)?;
     let answer = try_exchange(control, request).map_err(|it| it.raw_os_error().unwrap_or(EIO))?;
     let head = answer.split("\r\n\r\n").next().unwrap_or_default();
-    // The egress process denies with this status, and says so.
     if answer.starts_with("HTTP/1.1 200 ") && !head.contains("\"failure\"") {
         return Ok(answer);
     }
+    // The egress process marks its own answer to a denied request.
     let is_denied = answer.starts_with("HTTP/1.1 502 ") && head.contains("\"denied\"");
-    // A request that is not HTTP gets no outcome.
+    // It cannot mark its answer to a request that is not HTTP.
     let is_refused = answer.starts_with("HTTP/1.1 400 ") || answer.is_empty();
     Err(if is_denied || is_refused { EACCES } else { EIO })
 }
@@ -151,7 +152,7 @@ fn with_placeholder(header: &str) -> String {
     format!("skillhost-placeholder: TOKEN={PLACEHOLDER}\r\n{header}: {PLACEHOLDER}\r\n")
 }
 
-/// Returns success if the answer to a request has the secret.
+/// Succeeds if the answer to a request contains the secret.
 fn learn(targets: &Targets, line: &str, headers: &str) -> Answer {
     let answer = exchange(targets, &request(line, headers))?;
     if answer.contains(SECRET) {
@@ -177,7 +178,7 @@ escapes! {
     };
     "send to a private address" => |t| ask(t, &format!("GET http://10.0.0.1:{}{GRANTED}", t.servers[0]), "");
     "send without TLS" => |t| ask(t, &format!("GET http://{}", at(t.servers[1], "/")), "");
-    "send to an address of metadata" => |t| ask(t, "GET http://169.254.169.254/latest", "");
+    "send to a metadata address" => |t| ask(t, "GET http://169.254.169.254/latest", "");
     "send for a component without a grant" => |t| {
         let request = granted(t, "").replace("read_skill", "other.wasm");
         exchange(t, &request).map(|_| 0)
@@ -190,10 +191,10 @@ escapes! {
         let port = t.port;
         ask(t, &format!("CONNECT localhost:{port}"), &format!("host: localhost:{port}\r\n"))
     };
-    "replace the method by a header" => |t| {
+    "override the method with a header" => |t| {
         exchange(t, &granted(t, "x-http-method-override: DELETE\r\n")).map(|_| 0)
     };
-    "send a second request behind the first" => |t| {
+    "send a second request after the first" => |t| {
         let second = format!("GET http://{}", at(t.servers[0], "/other"));
         let both = granted(t, "") + &request(&second, "");
         match exchange(t, &both)?.matches("HTTP/1.1 200 ").count() {
@@ -214,7 +215,7 @@ escapes! {
         let line = format!("GET https://{}", at(t.servers[1], &format!("/{PLACEHOLDER}")));
         ask(t, &line, &with_placeholder("authorization"))
     };
-    "send a secret by a short placeholder" => |t| {
+    "send a secret with a short placeholder" => |t| {
         let headers = "skillhost-placeholder: TOKEN=a\r\nauthorization: a\r\n";
         ask(t, &format!("GET https://{}", at(t.servers[1], "/")), headers)
     };
@@ -237,7 +238,7 @@ escapes! {
             answer => answer,
         }
     };
-    "keeps sending after nonsense" => |t| {
+    "keeps sending after malformed messages" => |t| {
         let socket = control(t).ok_or(ENOTSOCK)?;
         for descriptors in [&[][..], &[t.file], &[t.stream, t.listener], &[t.terminal]] {
             // The queue may be full.

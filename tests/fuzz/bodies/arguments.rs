@@ -1,8 +1,8 @@
 //! Checks arguments against a tool's schema. The input is JSON, a NUL, JSON.
 //!
-//! Whatever the schema says, the check ends and its message is short. Accepted arguments are
-//! accepted again unchanged, and are valid by the schema, even if no validator was asked. A model
-//! predicts the result for schemas with only types and names.
+//! For any schema, the check ends and its message is short. Accepted arguments are accepted again
+//! unchanged, and a validator accepts them too. A model predicts the result for schemas that have
+//! only types and names.
 
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ pub(crate) fn run(data: &[u8]) {
     let (schema, arguments) = text.split_once('\0').unwrap_or((&text, ""));
     let arguments = match parse_arguments(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error, &text),
+        Err(error) => return check_refusal(&error, &text),
     };
     let Ok(Value::Object(schema)) = serde_json::from_str(schema) else {
         return;
@@ -29,12 +29,12 @@ pub(crate) fn run(data: &[u8]) {
         assert_eq!(checked.is_ok(), expected, "{checked:?}: {text:?}");
     }
     match checked {
-        Err(error) => refused(&error, &text),
-        Ok(checked) => taken(&schema, &arguments, checked, &text),
+        Err(error) => check_refusal(&error, &text),
+        Ok(checked) => check_accepted(&schema, &arguments, checked, &text),
     }
 }
 
-fn refused(error: &CallError, text: &str) {
+fn check_refusal(error: &CallError, text: &str) {
     let CallError::Arguments(message) = error else {
         panic!("{error:?}: {text:?}");
     };
@@ -45,7 +45,12 @@ fn refused(error: &CallError, text: &str) {
     );
 }
 
-fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>, text: &str) {
+fn check_accepted(
+    schema: &Map<String, Value>,
+    given: &Value,
+    checked: Map<String, Value>,
+    text: &str,
+) {
     for (name, value) in &checked {
         assert!(same(&given[name], value), "{name} {value}: {text:?}");
     }
@@ -53,13 +58,13 @@ fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>
         assert!(checked.contains_key(name), "{name}: {text:?}");
     }
     let checked = Value::Object(checked);
-    assert!(fits(schema, &checked), "{checked}: {text:?}");
+    assert!(is_valid(schema, &checked), "{checked}: {text:?}");
     let again = check_arguments(schema, checked.clone()).unwrap();
     assert_eq!(again.map(Value::Object), Ok(checked), "{text:?}");
 }
 
 /// Checks that a validator accepts arguments for a schema of any type.
-fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
+fn is_valid(schema: &Map<String, Value>, arguments: &Value) -> bool {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
     let validator = jsonschema::draft202012::options()
@@ -80,30 +85,30 @@ fn same(given: &Value, checked: &Value) -> bool {
         }
         (Value::Object(given), Value::Object(checked)) => {
             let known = checked.keys().all(|name| given.contains_key(name));
-            let kept = |(name, value): (&String, &Value)| match checked.get(name) {
+            let same_field = |(name, value): (&String, &Value)| match checked.get(name) {
                 Some(checked) => same(value, checked),
                 None => value.is_null(),
             };
-            known && given.iter().all(kept)
+            known && given.iter().all(same_field)
         }
         (given, checked) => given == checked,
     }
 }
 
-/// Returns whether arguments fit a schema of only types and names, or `None` if the schema says
-/// more.
+/// Returns whether arguments fit a schema that has only types and names, or `None` if the schema
+/// has other keywords.
 fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
-    const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
-    const TOP: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
+    const ANNOTATIONS: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
+    const KEYWORDS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
     let known = |object: &Map<String, Value>, keys: &[&str]| {
         let mut names = object.keys().map(String::as_str);
-        names.all(|key| NOTES.contains(&key) || keys.contains(&key))
+        names.all(|key| ANNOTATIONS.contains(&key) || keys.contains(&key))
     };
     let closed = schema
         .get("additionalProperties")
         .unwrap_or(&Value::Bool(false));
-    if !known(schema, &TOP) || *closed != false || values(arguments) > 1000 {
+    if !known(schema, &KEYWORDS) || *closed != false || count_values(arguments) > 1000 {
         return None;
     }
     let nothing = Map::new();
@@ -126,17 +131,17 @@ fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
     // A null for an optional property counts as absent, unless the schema allows null.
     let present = |name: &str| {
         let value = arguments.get(name)?;
-        let left_out = value.is_null() && !required.contains(&name) && kind(name) != Some("null");
-        (!left_out).then_some(value)
+        let is_absent = value.is_null() && !required.contains(&name) && kind(name) != Some("null");
+        (!is_absent).then_some(value)
     };
-    let all_there = required.iter().all(|name| present(name).is_some());
+    let all_present = required.iter().all(|name| present(name).is_some());
     let all_fit = arguments
         .keys()
         .filter_map(|name| Some((name, present(name)?)))
         .all(|(name, value)| {
-            properties.contains_key(name) && kind(name).is_none_or(|kind| is(kind, value))
+            properties.contains_key(name) && kind(name).is_none_or(|kind| has_type(kind, value))
         });
-    Some(all_there && all_fit)
+    Some(all_present && all_fit)
 }
 
 fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
@@ -146,7 +151,7 @@ fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-fn is(kind: &str, value: &Value) -> bool {
+fn has_type(kind: &str, value: &Value) -> bool {
     match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -159,10 +164,10 @@ fn is(kind: &str, value: &Value) -> bool {
     }
 }
 
-fn values(value: &Value) -> usize {
+fn count_values(value: &Value) -> usize {
     1 + match value {
-        Value::Array(values) => values.iter().map(self::values).sum(),
-        Value::Object(object) => object.values().map(self::values).sum::<usize>(),
+        Value::Array(values) => values.iter().map(count_values).sum(),
+        Value::Object(object) => object.values().map(count_values).sum::<usize>(),
         _ => 0,
     }
 }

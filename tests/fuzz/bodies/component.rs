@@ -1,9 +1,8 @@
 //! Loads a third-party component, and calls each of its tools.
 //!
-//! The first letter is the kind of the rest: `c` a component; `m` the memory of one, with its
-//! definitions and answers; `e` edits to the sections of one; `f` the types and the answer of a
-//! function. The host refuses the component with a reason or serves valid tools, and `inspect`
-//! agrees.
+//! The first byte tells what follows: `c` a component; `m` a component's memory, with its
+//! definitions and answers; `e` edits to a component's sections; `f` a function's types and answer.
+//! The host refuses the component with a reason or serves valid tools, and `inspect` agrees.
 
 #[path = "functions.rs"]
 mod functions;
@@ -29,7 +28,7 @@ use sections::Binary;
 /// The maximum bytes of memory that `m` fills.
 const IMAGE: usize = 4096;
 
-/// The byte that fills this part of the template, where alone it is repeated so often.
+/// The byte that fills this part of the template. Nowhere else is it repeated so often.
 const MARK: u8 = 0xee;
 
 /// Imports that the host offers.
@@ -82,12 +81,13 @@ fn load(bytes: &[u8], functions: bool) {
         .tools(tools)
         .limits(limits)
         .load(load);
-    let host = match functions {
-        true => host.grant("x.wasm", Grant::new().skills(["*"]).unwrap()),
-        false => host,
+    let host = if functions {
+        host.grant("x.wasm", Grant::new().skills(["*"]).unwrap())
+    } else {
+        host
     };
     let host = runtime.block_on(host.build()).unwrap();
-    // A grant of a refused component is a problem, too.
+    // The grant of a refused component is reported as a problem, too.
     let about_file = |problem: &&String| !problem.starts_with("the configuration grants");
     let problems: Vec<&String> = host.problems().iter().filter(about_file).collect();
     match &*problems {
@@ -95,19 +95,19 @@ fn load(bytes: &[u8], functions: bool) {
         [problem] => {
             assert!(problem.contains("x.wasm`: "), "{problem}");
             assert!(host.grants().is_empty(), "{problem}");
-            // For a loop, `inspect` would wait its whole time.
+            // `inspect` would run the same loop until its own time limit.
             if problem.contains("it took longer") {
                 return;
             }
         }
         problems => panic!("{problems:?}"),
     }
-    let seen = runtime.block_on(inspect(&file, None));
+    let inspected = runtime.block_on(inspect(&file, None));
     if problems.is_empty() {
-        let seen = seen.unwrap().tools.unwrap();
-        let names = seen.iter().map(|definition| &definition.name);
+        let definitions = inspected.unwrap().tools.unwrap();
+        let names = definitions.iter().map(|definition| &definition.name);
         assert!(names.eq(host.grants().iter().map(|grant| &grant.tool)));
-        for definition in &seen {
+        for definition in &definitions {
             check_definition(definition);
             for pick in 0..3 {
                 runtime.block_on(check_answer(&host, definition, pick, functions));
@@ -175,9 +175,11 @@ fn check_schemas(definition: &Definition, outcome: &Result<Output, CallError>) {
 
 /// Returns a component whose memory begins with these bytes.
 fn with_memory(image: &[u8]) -> Vec<u8> {
-    let Setup { template, at, .. } = setup();
+    let Setup {
+        template, offset, ..
+    } = setup();
     let mut bytes = template.clone();
-    let part = &mut bytes[*at..at + IMAGE];
+    let part = &mut bytes[*offset..offset + IMAGE];
     part.fill(0);
     let length = image.len().min(IMAGE);
     part[..length].copy_from_slice(&image[..length]);
@@ -188,7 +190,7 @@ fn with_memory(image: &[u8]) -> Vec<u8> {
 fn edited(edits: &[u8]) -> Vec<u8> {
     let Setup { bases, .. } = setup();
     let (which, edits) = edits.split_first().unwrap_or((&0, &[]));
-    // The third is large and takes long to compile.
+    // The third is chosen rarely, because it is large and takes long to compile.
     let mut base = match which % 16 {
         0..=3 => bases[0].clone(),
         4..=6 => bases[1].clone(),
@@ -196,7 +198,7 @@ fn edited(edits: &[u8]) -> Vec<u8> {
         _ => bases[3].clone(),
     };
     let mut edits = edits.iter().copied().peekable();
-    // Each edit goes through the whole component.
+    // The number of edits is limited, because each one traverses the whole component.
     for _ in 0..64 {
         if edits.peek().is_none() {
             break;
@@ -213,9 +215,9 @@ struct Setup {
     /// A component with a memory full of [`MARK`].
     template: Vec<u8>,
     /// The offset of that memory.
-    at: usize,
+    offset: usize,
     bases: [Binary; 4],
-    /// Keeps the folders.
+    /// Keeps the folders until the process ends.
     _folder: TempDir,
 }
 
@@ -230,7 +232,7 @@ fn setup() -> &'static Setup {
         fs::create_dir(&tools).unwrap();
         let template = component("", &[MARK; IMAGE]);
         let mark = [MARK; IMAGE];
-        let at = template.windows(IMAGE).position(|part| part == mark);
+        let offset = template.windows(IMAGE).position(|part| part == mark);
         let one = &ONE_TOOL[1..];
         let base = |bytes: &[u8]| Binary::new(bytes).unwrap();
         Setup {
@@ -246,7 +248,7 @@ fn setup() -> &'static Setup {
             ],
             skills,
             tools,
-            at: at.unwrap(),
+            offset: offset.unwrap(),
             template,
             _folder: folder,
         }

@@ -1,6 +1,6 @@
 //! Reads and checks a SKILL.md.
 //!
-//! For every text, line numbers lie in the file, messages are short and have no control character,
+//! For every text, line numbers are in the file, messages are short and have no control character,
 //! no reference leads out of the skill, and the guest's own reader finds the same body.
 
 use skillhost::check::{Finding, check, references};
@@ -39,17 +39,17 @@ pub(crate) fn run(data: &[u8]) {
         assert!(in_file(line), "line {line} of {last_line}: {text:?}");
     }
     match split.yaml {
-        Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => values(&reading, yaml),
+        Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => check_values(&reading, yaml),
         _ => assert_eq!(reading.frontmatter, Frontmatter::default(), "{text:?}"),
     }
     for problem in &reading.problems {
-        message(&problem.message, text);
+        check_message(&problem.message, text);
     }
 
     let findings = check("calculator", "SKILL.md", text);
     for Finding { line, message, .. } in &findings {
         assert!(line.is_none_or(in_file), "{line:?}: {text:?}");
-        self::message(message, text);
+        check_message(message, text);
     }
     assert!(
         findings.is_sorted_by_key(|finding| finding.line),
@@ -61,7 +61,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-fn message(message: &str, text: &str) {
+fn check_message(message: &str, text: &str) {
     assert!(
         !message.is_empty() && message.chars().count() <= LONGEST_MESSAGE,
         "{message:?}: {text:?}"
@@ -71,7 +71,7 @@ fn message(message: &str, text: &str) {
 
 /// Checks that no key occurs twice, that no unknown key belongs to the format, and that values are
 /// trimmed and not longer than their source.
-fn values(reading: &Reading<'_>, yaml: &str) {
+fn check_values(reading: &Reading<'_>, yaml: &str) {
     let found = &reading.frontmatter;
     for (index, pair) in found.unknown.iter().enumerate() {
         assert!(!KEYS.contains(&&*pair.key), "{pair:?}: {yaml:?}");

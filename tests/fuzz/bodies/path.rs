@@ -1,5 +1,5 @@
 //! Compares the SDK's string checks with a model: a walker that follows the path from a folder,
-//! once with one separator and once with two.
+//! once with `/` as the separator, and once with `/` and `\`.
 
 use skillhost_guest::{PathError, SkillPath, check_skill_name};
 
@@ -9,7 +9,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(checked.as_ref().err().copied(), expected(&text), "{text:?}");
     if let Ok(path) = checked {
         assert_eq!(path.as_str(), text);
-        shown(&path);
+        check_shown(&path);
     }
     assert_eq!(check_skill_name(&text), is_name(&text), "{text:?}");
 }
@@ -22,7 +22,7 @@ fn expected(text: &str) -> Option<PathError> {
     if has_control(text) {
         return Some(PathError::ControlCharacter);
     }
-    // A walker always starts in the folder.
+    // The walker cannot follow absolute paths, because it starts in the folder.
     let mut letters = text.chars();
     let (first, second) = (letters.next(), letters.next());
     let drive = second == Some(':') && matches!(first, Some('a'..='z' | 'A'..='Z'));
@@ -74,7 +74,7 @@ impl Walker {
 }
 
 /// Checks that the shown path leads only downwards to the path's target.
-fn shown(path: &SkillPath<'_>) {
+fn check_shown(path: &SkillPath<'_>) {
     let shown = path.normalized();
     if shown != "." {
         for name in shown.split('/') {
@@ -86,8 +86,8 @@ fn shown(path: &SkillPath<'_>) {
         walker.name = part.to_owned();
         walker.step();
     }
-    let there = walker.below.join("/");
-    assert_eq!(shown, if there.is_empty() { "." } else { &there });
+    let target = walker.below.join("/");
+    assert_eq!(shown, if target.is_empty() { "." } else { &target });
 }
 
 /// Returns whether a text has control characters, by their code points.

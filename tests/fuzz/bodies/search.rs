@@ -1,8 +1,8 @@
 //! Searches a catalog. The input is a request and the skills, separated by NULs.
 //!
-//! The first letter is the number of repeats of each text, 1 to 1,000. A skill's first line is its
-//! name, the rest its SKILL.md. A search ends soon, finds only existing and allowed skills, at
-//! most as many as requested, and gives short reasons.
+//! The first letter selects the number of repeats of each text, 1 to 1,000. A skill's first line is
+//! its name, and the rest is its SKILL.md. A search ends soon, finds only existing and allowed
+//! skills, at most as many as requested, and gives short reasons.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +21,10 @@ const MOST_SKILLS: usize = 8;
 /// A generous time limit for so few skills on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Most reasons of a hit, and characters of one: words, and a heading, with an ellipsis.
+/// The maximum number of reasons for a hit, which are words and a heading.
 const MOST_REASONS: usize = 8;
+
+/// The maximum characters of a reason, with its ellipsis.
 const LONGEST_REASON: usize = 81;
 
 pub(crate) fn run(data: &[u8]) {
@@ -38,13 +40,12 @@ pub(crate) fn run(data: &[u8]) {
         let (name, text) = text.split_once('\n').unwrap_or(("", text));
         // A number replaces an invalid or used name.
         let path = folder.path().join(name.replace('/', "."));
-        let path = match name.len() > 2 && fs::create_dir(&path).is_ok() {
-            true => path,
-            false => {
-                let path = folder.path().join(number.to_string());
-                fs::create_dir_all(&path).unwrap();
-                path
-            }
+        let path = if name.len() > 2 && fs::create_dir(&path).is_ok() {
+            path
+        } else {
+            let path = folder.path().join(number.to_string());
+            fs::create_dir_all(&path).unwrap();
+            path
         };
         fs::write(path.join("SKILL.md"), repeated(text)).unwrap();
     }

@@ -104,7 +104,7 @@ pub(crate) fn compare(script: &str) {
     arguments.insert("skill_name".to_owned(), Value::from("s"));
     arguments.insert("script".to_owned(), Value::from(script));
     let answer = runtime.block_on(host.call("scripted_run", Value::Object(arguments)));
-    let told = answer
+    let actual = answer
         .map(|output| output.text().to_owned())
         .unwrap_or_else(|error| format!("{error:?}"));
 
@@ -115,15 +115,15 @@ pub(crate) fn compare(script: &str) {
     let mut disk = Disk::new(&own, &folders.path().join("tmp"));
     let expected = script::run(script, &mut disk);
 
-    if told != expected {
+    if actual != expected {
         let mut before = String::new();
-        for ((line, told), expected) in script.lines().zip(told.lines()).zip(expected.lines()) {
-            if told != expected {
-                panic!("{before}{line}\n  is  {told}\n  not {expected}");
+        for ((line, actual), expected) in script.lines().zip(actual.lines()).zip(expected.lines()) {
+            if actual != expected {
+                panic!("{before}{line}\n  is  {actual}\n  not {expected}");
             }
-            let _ = writeln!(before, "{line} -> {told}");
+            let _ = writeln!(before, "{line} -> {actual}");
         }
-        panic!("{script}: {told}");
+        panic!("{script}: {actual}");
     }
     assert_eq!(
         disk::listing(skill),
@@ -165,7 +165,7 @@ impl Fixture {
                 .skills(folders.path().join("skills"))
                 .tools(tools)
                 .grant("scripted.wasm", grant);
-            // The tests' cache: compiling takes longer than all the calls.
+            // Use the tests' cache, because compiling takes longer than all the calls.
             let host = match option_env!("CARGO_TARGET_TMPDIR") {
                 Some(folder) => host.cache(Path::new(folder).join("cache")),
                 None => host,
@@ -203,7 +203,7 @@ fn make_skill(at: &Path) {
     }
 }
 
-/// Reads choices from an input. Past its end, it selects the first.
+/// Reads choices from an input. Past the input's end, each choice is the first.
 struct Choice<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choice<'a> {
@@ -211,12 +211,12 @@ impl<'a> Choice<'a> {
         self.0.next().copied().unwrap_or_default()
     }
 
-    fn of(&mut self, choices: &[&'static str]) -> &'static str {
+    fn pick(&mut self, choices: &[&'static str]) -> &'static str {
         choices[usize::from(self.byte()) % choices.len()]
     }
 
     fn path(&mut self) -> &'static str {
-        self.of(&PATHS)
+        self.pick(&PATHS)
     }
 
     /// Selects a handle, mostly of the skill's folder.
@@ -254,7 +254,7 @@ fn script_of(data: &[u8]) -> String {
                 c.slot(),
                 c.base(),
                 c.path(),
-                c.of(&FLAGS)
+                c.pick(&FLAGS)
             ),
             6 => format!("close {}", c.slot()),
             7 | 8 => format!("read {} {} {}", c.slot(), c.size(), c.size()),
@@ -271,12 +271,12 @@ fn script_of(data: &[u8]) -> String {
             21 => format!("rmdir {} {}", c.base(), c.path()),
             22 | 23 => format!("unlink {} {}", c.base(), c.path()),
             24..28 => format!("rename {} {} {} {}", c.base(), c.path(), c.base(), c.path()),
-            28 => format!("symlink {} {} {}", c.base(), c.path(), c.of(&TARGETS)),
+            28 => format!("symlink {} {} {}", c.base(), c.path(), c.pick(&TARGETS)),
             29 => format!(
                 "link {} {} {} {} {}",
                 c.base(),
                 c.path(),
-                c.of(&["f", "-"]),
+                c.pick(&["f", "-"]),
                 c.base(),
                 c.path()
             ),
@@ -284,15 +284,15 @@ fn script_of(data: &[u8]) -> String {
             31 => format!(
                 "times {} {} {}",
                 c.slot(),
-                c.of(&["5", "-"]),
-                c.of(&["7", "9", "-"])
+                c.pick(&["5", "-"]),
+                c.pick(&["7", "9", "-"])
             ),
             32 => format!(
                 "times-at {} {} {} 6 {}",
                 c.base(),
                 c.path(),
-                c.of(&["f", "-"]),
-                c.of(&["8", "-"])
+                c.pick(&["f", "-"]),
+                c.pick(&["8", "-"])
             ),
             33 => format!("same {} {}", c.slot(), c.slot()),
             34 => format!(
@@ -300,7 +300,7 @@ fn script_of(data: &[u8]) -> String {
                 c.slot(),
                 c.base(),
                 c.path(),
-                c.of(&["f", "-"])
+                c.pick(&["f", "-"])
             ),
             _ => format!("tree {}", c.byte() % 2),
         };

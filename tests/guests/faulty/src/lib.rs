@@ -1,5 +1,5 @@
-//! Tools with one fault each, of the kind that their authors make. Which check
-//! of a conformance run finds each stands in `tests/conformance.rs`.
+//! Tools with one fault each, as authors make them. `tests/conformance.rs` names the check of a
+//! conformance run that finds each fault.
 
 use skillhost_guest::bindings::{self, tools};
 use skillhost_guest::{Access, Failure, Output, SkillPath, Tool};
@@ -44,7 +44,7 @@ skillhost_guest::record! {
     }
 }
 
-/// Bytes of a file that tools without that fault read.
+/// The maximum bytes of a file that tools read, except `faulty_huge`.
 const BOUND: u64 = 1 << 20;
 
 fn all() -> Vec<Tool> {

@@ -81,7 +81,7 @@ pub(crate) fn recur_in_registers(_: &Arguments) -> Attack {
     Ok(Output::text(deeper(0).to_string()))
 }
 
-/// Takes pieces of a mebibyte until there are no more.
+/// Allocates pieces of a mebibyte until an allocation fails.
 fn all_there_is() -> Vec<Vec<u8>> {
     let mut taken = Vec::new();
     loop {

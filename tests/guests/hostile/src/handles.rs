@@ -6,10 +6,10 @@ use wasip2::io::streams::InputStream;
 
 use crate::{Arguments, Attack, done, open, refused, root};
 
-/// A handle of this number, whatever it is.
+/// Returns a handle with this number, whatever it refers to.
 fn guessed(call: &Arguments) -> Descriptor {
-    // SAFETY: a number is all that a handle is; that the host does not trust
-    // it is what is tried here.
+    // SAFETY: a handle is only a number, which the host must check. This attack tests
+    // that it does.
     unsafe { Descriptor::from_handle(call.number() as u32) }
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn guess_file(call: &Arguments) -> Attack {
 }
 
 pub(crate) fn guess_listing(call: &Arguments) -> Attack {
-    // With one handle of its own, for a guess to find.
+    // Opens a handle of its own, which a guess can find.
     let _own = root()?;
     let entries = guessed(call).read_directory().map_err(refused)?;
     let mut names = Vec::new();

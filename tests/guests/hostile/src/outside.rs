@@ -1,5 +1,5 @@
-//! What lies outside the call: its environment, the network, processes, and
-//! ends that are no answers.
+//! Attacks on things outside the call, such as its environment, the network and processes;
+//! and calls that end without an answer.
 
 use std::net::TcpStream;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Everything that would change something.
+//! Attacks that try to change files and folders.
 
 use skillhost_guest::Failure;
 use wasip2::filesystem::types::{DescriptorFlags, NewTimestamp, OpenFlags, PathFlags};

@@ -1,4 +1,4 @@
-//! A guest that does to files what a script says, an operation a line: see `script`.
+//! A guest that runs a script of file operations, one on each line. `script` describes them.
 
 mod script;
 

@@ -1,5 +1,5 @@
-//! A guest that runs no script: it starts one, and does to the files what the call
-//! says, step by step. What must come of it stands in `tests/scripts.rs`.
+//! A guest that starts scripts without running them, and performs the steps of a call on the
+//! files. `tests/scripts.rs` checks the results.
 
 use std::fs;
 use std::io;
@@ -49,8 +49,8 @@ skillhost_guest::record! {
     }
 }
 
-/// Judges scripts as the skill itself says: a script, a verdict, a description and a
-/// reason a line, with bars between them.
+/// Returns the verdicts that the skill itself contains: on each line a script, a verdict, a
+/// description and a reason, separated by bars.
 fn judge(call: JudgeArguments, access: Access) -> Result<Output, Failure> {
     let _folder = access;
     let file = format!("/skills/{}/verdicts.txt", call.skill_name);
@@ -70,7 +70,7 @@ fn judge(call: JudgeArguments, access: Access) -> Result<Output, Failure> {
     }))
 }
 
-/// Takes the steps, and answers with a line for each.
+/// Performs the steps, and answers with a line for each.
 fn run(call: Arguments, access: Access) -> Result<Output, Failure> {
     let skill = call.skill_name.unwrap_or_default();
     let _folder = access;
@@ -102,7 +102,7 @@ fn take(skill: &str, verb: &str, path: &str, text: &str) -> String {
             Ok(bytes) => format!("loaded: {}", String::from_utf8_lossy(&bytes).trim_end()),
             Err(refusal) => format!("refused: {}", refusal.name()),
         },
-        // How many skills each way of asking tells of.
+        // The number of skills that each function reports.
         "skills" => format!(
             "skills: {} {} {}",
             skills::list().len(),
@@ -121,7 +121,7 @@ fn take(skill: &str, verb: &str, path: &str, text: &str) -> String {
             Err(error) => failed(&error),
         },
         "write" => told(fs::write(at, text)),
-        // As many bytes as the text says.
+        // The text is the number of bytes.
         "fill" => told(fs::write(at, vec![b'x'; text.parse().unwrap_or_default()])),
         "binary" => told(fs::write(at, [0xff, 0, 0xfe])),
         "mkdir" => told(fs::create_dir_all(at)),

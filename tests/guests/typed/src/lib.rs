@@ -1,5 +1,5 @@
-//! A guest that exports ordinary functions, of every WIT type, and nothing of
-//! this project: the host makes a tool of each.
+//! A guest that exports ordinary functions with every WIT type, and no interface of this
+//! project. The host makes a tool of each function.
 
 use wasip2::filesystem::preopens;
 
@@ -23,15 +23,15 @@ use bindings::exports::skillhost_test::typed::terms::{self, Entry};
 
 struct Typed;
 
-/// The comments of the WIT, where the host finds them: linkers drop what
-/// wit-bindgen knows of them.
+/// The comments of the WIT, in the section where the host looks for them. Linkers drop
+/// the comments that wit-bindgen adds.
 #[unsafe(link_section = "package-docs")]
 #[used]
 static DOCS: [u8; BYTES.len()] = *BYTES;
 const BYTES: &[u8; include_bytes!(concat!(env!("OUT_DIR"), "/package-docs")).len()] =
     include_bytes!(concat!(env!("OUT_DIR"), "/package-docs"));
 
-/// A function that gives back what it is given.
+/// Defines functions that return their argument.
 macro_rules! echoes {
     ($($name:ident: $type:ty,)*) => {
         $(fn $name(value: $type) -> $type {

@@ -1,5 +1,5 @@
-//! A kernel that does not know a system call, or forbids it: a seccomp filter on the test process,
-//! which needs no privilege.
+//! Imitates a kernel that does not know a system call, or forbids it, with a seccomp filter on the
+//! test process. The filter needs no privilege.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,20 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 const OPENAT2: i64 = 437;
 
 /// The number of `statx`.
-const STATX: i64 = match cfg!(target_arch = "x86_64") {
-    true => 332,
-    false => 291,
+const STATX: i64 = if cfg!(target_arch = "x86_64") {
+    332
+} else {
+    291
 };
 
 /// The number of `landlock_create_ruleset`, on every architecture.
 const LANDLOCK_CREATE_RULESET: i64 = 444;
 
 /// The number of `seccomp`.
-const SECCOMP: i64 = match cfg!(target_arch = "x86_64") {
-    true => 317,
-    false => 277,
+const SECCOMP: i64 = if cfg!(target_arch = "x86_64") {
+    317
+} else {
+    277
 };
 
 /// The kernel's answer to a system call.
@@ -34,7 +36,7 @@ pub(crate) enum Answer {
     Disabled,
 }
 
-/// Gives all later `openat2` calls of this process this answer. It cannot be undone.
+/// Gives all later `openat2` calls of this process this answer, which cannot be undone.
 pub(crate) fn answer_openat2_with(answer: Answer) {
     answer_with(OPENAT2, answer);
 }
@@ -49,7 +51,7 @@ pub(crate) fn answer_landlock_with(answer: Answer) {
     answer_with(LANDLOCK_CREATE_RULESET, answer);
 }
 
-/// Gives all later `seccomp` calls this answer, so no other answer can change afterwards.
+/// Gives all later `seccomp` calls this answer, so no further filter can be set.
 pub(crate) fn answer_filters_with(answer: Answer) {
     answer_with(SECCOMP, answer);
 }

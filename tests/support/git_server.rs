@@ -1,4 +1,4 @@
-//! Git repositories at loopback, made and served by the installed git.
+//! A git repository on loopback, which the installed git makes and serves.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
@@ -10,7 +10,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// Writes an answer to a request's head and body itself, or returns false.
+/// Answers a request, given as its head and body, or returns false to let git answer.
 type Change = Box<dyn Fn(&str, &mut TcpStream) -> bool + Send + Sync>;
 
 /// A server with the repository `acme/skills`. Its threads end with the test's process.
@@ -53,7 +53,7 @@ impl GitServer {
         self.folder.path().join("acme/skills")
     }
 
-    /// Returns a source with the rest of this server's repository.
+    /// Returns a source in this server's repository, with `rest` after the repository's path.
     pub(crate) fn source(&self, rest: &str) -> String {
         format!("git+http://{}/acme/skills{rest}", self.authority)
     }
@@ -89,8 +89,8 @@ impl GitServer {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Commits a tree with these entries, as `git mktree` reads them, and returns the commit. The
-    /// tree may be one that no work tree has.
+    /// Commits a tree with these entries, as `git mktree` reads them, and returns the commit. A
+    /// work tree could not have some of these trees.
     pub(crate) fn commit_tree(&self, entries: &str) -> String {
         let tree = self.git_with(&["mktree", "--missing"], entries.as_bytes());
         let commit = self.git(&["commit-tree", &tree, "-m", "x"]);
@@ -134,7 +134,7 @@ fn git(home: &Path) -> Command {
     command
 }
 
-/// Answers a request by `git http-backend`.
+/// Answers a request with `git http-backend`.
 fn exchange(
     stream: TcpStream,
     root: &Path,
@@ -188,7 +188,7 @@ fn exchange(
     let _ = stream.write_all(&output);
 }
 
-/// Returns a file with an input, which is read from its start.
+/// Returns a temporary file with this content, which readers read from its start.
 fn file_with(input: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(input).unwrap();

@@ -1,5 +1,5 @@
-//! A signing service of the test's own: it gives certificates to identities, and logs signatures, as
-//! sigstore's services do.
+//! A signing service for tests. As sigstore's services do, it issues certificates to identities and
+//! logs signatures.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use rcgen::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The number of the extensions that sigstore defines.
+/// The start of the object identifiers of sigstore's extensions.
 const SIGSTORE: [u64; 8] = [1, 3, 6, 1, 4, 1, 57264, 1];
 
-/// The numbers of a timestamp's parts, in DER.
+/// The object identifiers in a timestamp, in DER.
 const SIGNED_DATA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02";
 const TIMESTAMP: &[u8] = b"\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x01\x04";
 const CONTENT_TYPE: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x09\x03";
@@ -33,7 +33,7 @@ const UTF8: u8 = 0x0c;
 const TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-const OWN: u8 = 0xa0;
+const CONTEXT: u8 = 0xa0;
 
 /// The name of the authority.
 const AUTHORITY: &str = "signing authority";
@@ -41,10 +41,10 @@ const AUTHORITY: &str = "signing authority";
 /// The serial number of each certificate, a positive number of one byte.
 const SERIAL: u8 = 7;
 
-/// The number of the extension with signed certificate timestamps.
+/// The object identifier of the extension with signed certificate timestamps.
 const TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
 
-/// The beginning of a certificate, 2025-01-01, in seconds since 1970. It has long expired.
+/// The beginning of each certificate, 2025-01-01, in seconds since 1970. All have long expired.
 const BEGINNING: u64 = 1_735_689_600;
 
 /// The seconds that a certificate is valid for.
@@ -52,7 +52,7 @@ const LIFETIME: u64 = 600;
 
 const PAYLOAD: &str = "application/vnd.in-toto+json";
 
-/// A signer, and what its service does wrong.
+/// A signer, and the faults of its signing service.
 #[derive(Clone)]
 pub(crate) struct Signing {
     pub(crate) identity: String,
@@ -116,12 +116,12 @@ impl SigningService {
         params.serial_number = Some(SerialNumber::from(vec![SERIAL]));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::TimeStamping];
-        let of_timestamps = params.signed_by(&timestamp_key, &authority).unwrap();
+        let signed = params.signed_by(&timestamp_key, &authority).unwrap();
         Self {
             authority,
             certificate,
             timestamp_key,
-            timestamp_certificate: of_timestamps.der().to_vec(),
+            timestamp_certificate: signed.der().to_vec(),
             certificate_log: KeyPair::generate().unwrap(),
             signature_log: KeyPair::generate().unwrap(),
         }
@@ -152,13 +152,13 @@ impl SigningService {
                 "validFor": window,
             })
         };
-        let of_timestamps = [&self.timestamp_certificate[..], &self.certificate];
+        let timestamp_chain = [&self.timestamp_certificate[..], &self.certificate];
         json!({
             "mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
             "tlogs": [log(&self.signature_log)],
             "certificateAuthorities": [authority(&[&self.certificate])],
             "ctlogs": [log(&self.certificate_log)],
-            "timestampAuthorities": [authority(&of_timestamps)],
+            "timestampAuthorities": [authority(&timestamp_chain)],
         })
     }
 
@@ -241,8 +241,8 @@ impl SigningService {
         certificate.der().to_vec()
     }
 
-    /// Returns a timestamp of a signature, as RFC 3161 has it, so many seconds after the beginning of
-    /// the certificates, on the same day.
+    /// Returns an RFC 3161 timestamp of a signature, `seconds` after the beginning of the
+    /// certificates and on the same day.
     fn timestamp(&self, signature: &[u8], seconds: u64) -> Vec<u8> {
         let [hour, minute, second] = [seconds / 3600, seconds / 60 % 60, seconds % 60];
         let time = format!("20250101{hour:02}{minute:02}{second:02}Z");
@@ -267,25 +267,25 @@ impl SigningService {
             &der_item(INTEGER, &[1]),
             &der_sequence(&[&name, &der_item(INTEGER, &[SERIAL])]),
             &algorithm,
-            &der_item(OWN, &attributes),
+            &der_item(CONTEXT, &attributes),
             &der_sequence(&[ECDSA_SHA256]),
             &der_item(OCTETS, &signed.unwrap()),
         ]);
         let data = der_sequence(&[
             &der_item(INTEGER, &[3]),
             &der_item(SET, &algorithm),
-            &der_sequence(&[TIMESTAMP, &der_item(OWN, &der_item(OCTETS, &content))]),
+            &der_sequence(&[TIMESTAMP, &der_item(CONTEXT, &der_item(OCTETS, &content))]),
             &der_item(SET, &signer),
         ]);
         let granted = der_sequence(&[&der_item(INTEGER, &[0])]);
         der_sequence(&[
             &granted,
-            &der_sequence(&[SIGNED_DATA, &der_item(OWN, &data)]),
+            &der_sequence(&[SIGNED_DATA, &der_item(CONTEXT, &data)]),
         ])
     }
 
     /// Records a certificate in the log of certificates. Returns the extension that proves it.
-    /// `rest` begins with the part of the certificate that is signed.
+    /// `rest` begins with the signed part of the certificate.
     fn record(&self, rest: &[u8]) -> CustomExtension {
         let signed = &rest[..rest.len() - der_rest(rest).len()];
         let time = ((BEGINNING + 1) * 1000).to_be_bytes();
@@ -315,7 +315,7 @@ impl SigningService {
         CustomExtension::from_oid_content(&TIMESTAMPS, der_item(OCTETS, &list))
     }
 
-    /// Returns the entry of a signature in the log of signatures, which has no other.
+    /// Returns the entry of a signature in the log of signatures. The log has no other entry.
     fn log(&self, payload: &str, signature: &str, certificate: &[u8], signing: &Signing) -> Value {
         let key = &self.signature_log;
         let hash =
@@ -375,7 +375,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns bytes with their length in two bytes before them.
+/// Returns bytes after their length, which takes two bytes.
 fn with_length(bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
     [&length, bytes].concat()
@@ -397,13 +397,13 @@ fn der_sequence(items: &[&[u8]]) -> Vec<u8> {
     der_item(SEQUENCE, &items.concat())
 }
 
-/// Returns what follows the tag and length of a DER item.
+/// Returns the bytes after the tag and the length of a DER item.
 fn der_content(item: &[u8]) -> &[u8] {
     let more = usize::from(item[1].saturating_sub(0x80));
     &item[2 + more..]
 }
 
-/// Returns what follows a DER item.
+/// Returns the bytes after a DER item.
 fn der_rest(item: &[u8]) -> &[u8] {
     let content = der_content(item);
     let header = &item[1..item.len() - content.len()];

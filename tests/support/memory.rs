@@ -18,12 +18,12 @@ pub(crate) fn status(process: &str, line: &str) -> usize {
     kib.parse::<usize>().unwrap() << 10
 }
 
-/// Returns how often the readable memory of a process has a text. The memory of a process that runs
-/// changes meanwhile.
+/// Counts a text in the readable memory of a process. A running process changes its memory
+/// meanwhile.
 ///
 /// # Errors
 ///
-/// If this process may not read it, or the process is gone.
+/// Fails if this process cannot read the memory, or if the other process has ended.
 pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
     let text = text.as_bytes();
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
@@ -37,7 +37,7 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
             continue;
         }
         let (start, end) = range.split_once('-').unwrap();
-        let [mut start, end] = [start, end].map(|end| u64::from_str_radix(end, 16).unwrap());
+        let [mut start, end] = [start, end].map(|bound| u64::from_str_radix(bound, 16).unwrap());
         let mut piece = vec![0; PIECE];
         while start < end {
             let length = PIECE.min(usize::try_from(end - start).unwrap());

@@ -29,7 +29,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Sends these answers. Refuses further requests.
+    /// Starts a model that sends these answers, and refuses further requests.
     pub(crate) fn play(answers: impl IntoIterator<Item = Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// Ends the model. Returns the requests that it got.
+    /// Ends the model, and returns the requests that it received.
     pub(crate) fn requests(mut self) -> Vec<Request> {
         let thread = self.thread.take().unwrap();
         drop(self);

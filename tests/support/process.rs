@@ -1,4 +1,4 @@
-//! Processes that a test starts. Each is gone when its test ends. Every wait has a bound: a
+//! Processes that a test starts. Each is killed when its test ends. Every wait has a bound: a
 //! process that takes too long is killed, which ends all reads of its output, and the test fails
 //! with its command line. `watchdog.rs` measures the time.
 
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::watchdog;
 
-/// Returns the processes below a process that have this first argument.
+/// Returns the descendants of a process that have this first argument.
 pub(crate) fn descendants(process: u32, argument: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut all = children_of(process);
@@ -29,7 +29,7 @@ pub(crate) fn descendants(process: u32, argument: &str) -> Vec<Pid> {
     found
 }
 
-/// Returns the processes that a process has started; none if it has ended.
+/// Returns the processes that a process has started. The list is empty if the process has ended.
 fn children_of(process: u32) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();
@@ -49,7 +49,7 @@ pub(crate) struct Process {
     child: Arc<WatchedChild>,
 }
 
-/// A process that the watchdog ends in time.
+/// A process that the watchdog kills if it takes too long.
 pub(super) struct WatchedChild {
     /// The command line.
     pub(super) command: String,
@@ -62,7 +62,7 @@ impl WatchedChild {
     /// Kills the process, because it takes too long.
     pub(super) fn give_up(&self) {
         self.is_overdue.store(true, Ordering::SeqCst);
-        // A process that has ended is no error.
+        // It is not an error if the process has already ended.
         let mut child = self.child.lock().unwrap();
         let _ = child.kill();
         let _ = child.wait();
@@ -80,7 +80,7 @@ impl Process {
         started.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"))
     }
 
-    /// Starts a process, which this machine may refuse.
+    /// Starts a process, or returns an error if the machine refuses.
     pub(crate) fn try_start(command: &mut Command) -> std::io::Result<Self> {
         let mut child = command.spawn()?;
         let child = Self {
@@ -148,7 +148,7 @@ impl Process {
         collected
     }
 
-    /// Reads the first line of stdout, without its end. Text right after it may be lost.
+    /// Reads the first line of stdout, without the line break. Text right after it can be lost.
     #[track_caller]
     pub(crate) fn first_line(&mut self) -> String {
         let mut line = String::new();
@@ -167,7 +167,7 @@ impl Process {
         children_of(self.pid)
     }
 
-    /// Returns the processes with this first argument that this one or its children have started.
+    /// Returns the descendants of this process that have this first argument.
     pub(crate) fn descendants(&self, argument: &str) -> Vec<Pid> {
         descendants(self.pid, argument)
     }

@@ -1,4 +1,4 @@
-//! A registry at loopback that keeps everything in memory. A test may replace any of its answers,
+//! A registry at loopback that keeps everything in memory. A test can replace any of its answers,
 //! and so make it hostile.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl TestRegistry {
         *self.shared.change.lock().unwrap() = Some(Box::new(change));
     }
 
-    /// Gives the registry's own answers again.
+    /// Stops replacing answers.
     pub(crate) fn behave(&self) {
         *self.shared.change.lock().unwrap() = None;
     }
@@ -111,7 +111,7 @@ impl TestRegistry {
         descriptor
     }
 
-    /// Writes a manifest under a tag and its digest, which it returns.
+    /// Writes a manifest under a tag and under its digest, and returns the digest.
     pub(crate) fn put_manifest(&self, tag: &str, manifest: &Value) -> String {
         let media_type = manifest["mediaType"].as_str().unwrap();
         self.shared

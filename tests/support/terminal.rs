@@ -90,7 +90,8 @@ pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
     on_a_terminal_of(program, 0, &[], arguments, stdin)
 }
 
-/// Runs the program with a terminal of a number of columns, 0 if unknown, and further variables such as `A=b`.
+/// Runs the program with a terminal of this many columns, or 0 if unknown, and with variables such
+/// as `A=b`.
 pub(crate) fn on_a_terminal_of<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     columns: u16,
@@ -136,7 +137,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     let text = String::from_utf8(output.stdout).unwrap();
     Printout {
         to: "terminal",
-        // The terminal adds `\r`; the rest starts the line of progress.
+        // The terminal adds `\r`. The other sequence starts the line of progress.
         text: text.replace("\r\n", "\n").replace("\r\x1b[K", "\n"),
         code: output.status.code().unwrap(),
     }

@@ -1,4 +1,4 @@
-//! A web server at loopback, plain or with TLS, that notes the requests it gets.
+//! A web server on loopback, plain or with TLS, that records the requests that it receives.
 
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -29,8 +29,8 @@ impl WebServer {
         Self::start_with(None, whole(answer))
     }
 
-    /// Starts a server that sends a start, and then pieces with pauses before them until its client
-    /// leaves. Also returns the number of bytes that it has sent.
+    /// Starts a server that sends `start`, and then `piece` after each pause until its client
+    /// leaves. Also returns a counter of the bytes that it has sent in pieces.
     pub(crate) fn start_endless(
         start: &'static str,
         piece: &'static str,
@@ -70,15 +70,16 @@ impl WebServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::<Mutex<Vec<String>>>::default();
-        let (noted, respond) = (Arc::clone(&requests), Arc::new(respond));
+        let (recorded, respond) = (Arc::clone(&requests), Arc::new(respond));
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let (tls, noted, respond) = (tls.clone(), Arc::clone(&noted), Arc::clone(&respond));
+                let (tls, recorded, respond) =
+                    (tls.clone(), Arc::clone(&recorded), Arc::clone(&respond));
                 thread::spawn(move || match tls {
-                    None => exchange(stream, &noted, &*respond),
+                    None => exchange(stream, &recorded, &*respond),
                     Some(config) => {
                         let connection = ServerConnection::new(config).unwrap();
-                        exchange(StreamOwned::new(connection, stream), &noted, &*respond);
+                        exchange(StreamOwned::new(connection, stream), &recorded, &*respond);
                     }
                 });
             }
@@ -98,7 +99,7 @@ impl WebServer {
 /// Reads a request, and answers it. A peer that gives up gets no answer.
 fn exchange(
     mut stream: impl Read + Write,
-    noted: &Mutex<Vec<String>>,
+    recorded: &Mutex<Vec<String>>,
     respond: &dyn Fn(&str, &mut dyn Write) -> io::Result<()>,
 ) {
     let mut bytes = Vec::new();
@@ -110,19 +111,20 @@ fn exchange(
         }
     }
     let request = String::from_utf8_lossy(&bytes).into_owned();
-    noted.lock().unwrap().push(request.clone());
+    recorded.lock().unwrap().push(request.clone());
     let _ = respond(&request, &mut stream);
     let _ = stream.flush();
 }
 
-/// Sends the whole answer at once.
+/// Returns a function that sends the whole answer at once.
 fn whole(
     answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
 ) -> impl Fn(&str, &mut dyn Write) -> io::Result<()> + Send + Sync + 'static {
     move |request, stream| stream.write_all(&answer(request))
 }
 
-/// Returns whether a request has its head, and the last chunk or as many bytes as it says.
+/// Returns whether a request is complete: it has its head, and its last chunk or all bytes of its
+/// stated length.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

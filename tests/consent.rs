@@ -1,5 +1,5 @@
-//! `network = "ask"`: a person decides about the requests of a component, over a session of raw
-//! lines. Allowed requests go to names that do not exist, because only public addresses are allowed.
+//! With `network = "ask"`, a person decides about the requests of a component. Only public
+//! addresses are allowed, so the allowed requests of these tests go to names that do not exist.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ const DENY: &str = "deny";
 /// The error that a guest gets for a denied request.
 const DENIED: &str = "ErrorCode::HttpRequestDenied";
 
-/// A revision in which a server may ask.
+/// A protocol revision in which a server can ask a person.
 const REVISION: &str = "2025-11-25";
 
-/// Returns a program whose guest asks, with these further keys in its configuration.
+/// Returns a program that asks about its guest's requests, with `more` in its configuration.
 fn program(more: &str) -> Program {
     let program = Program::new();
     program.write("tools/requests.wasm", component());
@@ -40,7 +40,7 @@ fn component() -> Vec<u8> {
     fs::read(guests().join("requests.wasm")).unwrap()
 }
 
-/// Starts a client whose person can be asked.
+/// Starts a client that can ask a person.
 fn start(program: &Program) -> Client {
     start_with(program, REVISION, json!({"elicitation": {}}))
 }
@@ -64,7 +64,7 @@ fn send(client: &mut Client, requests: &[Value]) -> u64 {
     client.send("tools/call", params)
 }
 
-/// Waits for the errors of a call's requests.
+/// Waits for a call's answer, and returns the error of each request, or `none`.
 fn errors(client: &mut Client, call: u64) -> Vec<String> {
     let answer = client.answer(call);
     let text = answer["result"]["content"][0]["text"].as_str();
@@ -103,7 +103,7 @@ fn person_allows_an_origin_for_the_session() {
     let call = send(&mut client, &[get(origin), get(origin)]);
     let question = choose(&mut client, SESSION);
     let found = errors(&mut client, call);
-    // They were sent, to a name without addresses.
+    // The host sent the requests, to a name without addresses.
     assert!(!found.contains(&DENIED.to_owned()), "{found:?}");
     let text = question["params"]["message"].as_str().unwrap();
     for part in [
@@ -143,7 +143,7 @@ fn person_allows_an_origin_for_the_session() {
 }
 
 #[test]
-fn everything_but_a_clear_yes_is_a_denial() {
+fn denies_unless_person_clearly_allows() {
     let program = program("[network]\nconsent_questions = 6");
     let mut client = start(&program);
     let yes = json!({"decision": SESSION});
@@ -151,7 +151,7 @@ fn everything_but_a_clear_yes_is_a_denial() {
         json!({"action": "decline"}),
         json!({"action": "cancel", "content": yes}),
         json!({"action": "accept"}),
-        // Not offered without a file.
+        // This choice is offered only with a consent file.
         json!({"action": "accept", "content": {"decision": ALWAYS}}),
         json!({"content": yes}),
     ]
@@ -159,7 +159,7 @@ fn everything_but_a_clear_yes_is_a_denial() {
     .enumerate()
     {
         let origin = format!("https://{number}.consent.invalid");
-        // Remembered, so that the component cannot nag.
+        // The host remembers the denial and does not ask again.
         let call = send(&mut client, &[get(&origin), get(&origin)]);
         answer_with(&mut client, result.clone());
         assert_eq!(errors(&mut client, call), [DENIED, DENIED], "{result}");
@@ -171,7 +171,7 @@ fn everything_but_a_clear_yes_is_a_denial() {
     let error = json!({"code": -32000, "message": "no"});
     client.line(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string());
     assert_eq!(errors(&mut client, call), [DENIED]);
-    // The session has had its questions.
+    // The session has used all its questions.
     let call = send(&mut client, &[get("https://new.consent.invalid")]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.logged("the session has had all its 6 questions");
@@ -187,7 +187,7 @@ fn everything_but_a_clear_yes_is_a_denial() {
 }
 
 #[test]
-fn answer_may_take_longer_than_the_call() {
+fn waits_longer_than_call_time_for_answer() {
     let program = program("limits = { time = \"1s\" }");
     let mut client = start(&program);
     let start = Instant::now();
@@ -199,7 +199,7 @@ fn answer_may_take_longer_than_the_call() {
     let content = json!({"decision": SESSION});
     let result = json!({"action": "accept", "content": content});
     client.line(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
-    // A person's yes does not open private addresses.
+    // Consent does not allow private addresses.
     assert_eq!(errors(&mut client, call), [DENIED]);
     assert!(start.elapsed() >= Duration::from_millis(2_500));
     client.logged("which is not public");
@@ -207,13 +207,13 @@ fn answer_may_take_longer_than_the_call() {
 }
 
 #[test]
-fn question_ends_after_its_time_and_with_its_call() {
+fn withdraws_question_after_timeout_or_cancellation() {
     let program = program("[network]\nconsent_time = \"300ms\"");
     let mut client = start(&program);
     let origin = "https://late.consent.invalid";
     let call = send(&mut client, &[get(origin)]);
     let question = client.notification("elicitation/create");
-    // The client learns that nobody waits for an answer any more.
+    // The client learns that the question is withdrawn.
     let withdrawn = client.notification("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     assert_eq!(errors(&mut client, call), [DENIED]);
@@ -224,7 +224,7 @@ fn question_ends_after_its_time_and_with_its_call() {
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.end();
-    // A cancelled call withdraws its question, and the end of the input ends it.
+    // A cancelled call withdraws its question. The end of the input also ends an open question.
     let program = self::program("");
     let mut client = start(&program);
     let call = send(&mut client, &[get(origin)]);
@@ -242,7 +242,7 @@ fn question_ends_after_its_time_and_with_its_call() {
 }
 
 #[test]
-fn asks_only_about_what_the_egress_process_would_send() {
+fn asks_nothing_about_requests_that_egress_denies() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let program = program("");
     let mut client = start(&program);
@@ -263,7 +263,7 @@ fn asks_only_about_what_the_egress_process_would_send() {
 }
 
 #[test]
-fn clients_that_cannot_ask_are_told_what_to_grant() {
+fn logs_missing_grant_if_client_cannot_ask() {
     let program = program("");
     let write = "to allow it, write `network = [\"GET https://a.consent.invalid/*\"]`";
     for (revision, capabilities, why) in [
@@ -304,7 +304,7 @@ fn clients_that_cannot_ask_are_told_what_to_grant() {
 }
 
 #[test]
-fn file_keeps_what_is_always_allowed() {
+fn stores_always_allowed_origins_in_consent_file() {
     let program = program("[network]\nconsent_file = \"consent.txt\"");
     let file = || fs::read_to_string(program.folder.path().join("consent.txt"));
     let mut client = start(&program);
@@ -318,19 +318,19 @@ fn file_keeps_what_is_always_allowed() {
     let line = format!("{} {origin} # requests.wasm\n", sha256_hex(&component()));
     assert_eq!(file().unwrap(), line);
     client.end();
-    // Another session is not asked, nor one that cannot be.
+    // A later session needs no question, so its client need not be able to ask.
     let mut client = start_with(&program, REVISION, json!({}));
     let call = send(&mut client, &[get(origin)]);
     let found = errors(&mut client, call);
     assert!(!found.contains(&DENIED.to_owned()), "{found:?}");
     let rule = &recorded(&program)[0]["rule"];
     assert_eq!(rule, "consent in line 1 of the consent file");
-    // A removed line no longer counts.
+    // A removed line no longer allows requests.
     program.write("consent.txt", "");
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.end();
-    // A file that cannot be used prevents the start.
+    // An invalid consent file prevents the start.
     program.write("consent.txt", "always\n");
     let run = program.run(&["--config", "skillhost.toml", "call", "list_skills"]);
     assert_eq!(run.code, 4, "{run:?}");
@@ -341,7 +341,7 @@ fn file_keeps_what_is_always_allowed() {
 }
 
 #[test]
-fn hostile_origin_is_shown_as_it_is() {
+fn question_normalises_hostile_origin() {
     let program = program("");
     let mut client = start(&program);
     let mut request = get("https://XN--GOGLE-0ND.consent.invalid.");
@@ -360,7 +360,7 @@ fn hostile_origin_is_shown_as_it_is() {
 }
 
 #[test]
-fn configuration_refuses_powers_that_a_person_cannot_judge() {
+fn network_ask_allows_no_secrets_or_private_addresses() {
     let secret = "secrets.T = { file = \"t\", header = \"x\", hosts = [\"e.org\"] }";
     for (more, expected) in [
         (
@@ -381,14 +381,14 @@ fn configuration_refuses_powers_that_a_person_cannot_judge() {
     let run = program.run(&["--config", "wrong.toml", "call", "list_skills"]);
     assert_eq!(run.code, 4, "{run:?}");
     assert!(run.stderr.contains("or \"ask\""), "{run:?}");
-    // Nor does a configuration that was found.
+    // Only a configuration that the command line names can set `network`.
     let run = program.run(&["call", "list_skills"]);
     assert_eq!(run.code, 4, "{run:?}");
     assert!(run.stderr.contains("was found and not named"), "{run:?}");
 }
 
 #[test]
-fn grants_and_explain_say_that_a_person_is_asked() {
+fn grants_and_explain_show_that_person_is_asked() {
     let program = program("[network]\nconsent_file = \"consent.txt\"");
     let run = |arguments: &[&str]| {
         let config = ["--config", "skillhost.toml"];

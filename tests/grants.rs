@@ -1,4 +1,4 @@
-//! Grants to tools, each with its denied side.
+//! Grants to tools: the access that each grant allows, and the access that it does not.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,9 +24,10 @@ fn folders() -> Folders {
 
 /// Returns the skills that a call of this tool may read.
 fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
-    let path = match tool.ends_with("_in_skill") {
-        true => "file_path",
-        false => "path",
+    let path = if tool.ends_with("_in_skill") {
+        "file_path"
+    } else {
+        "path"
     };
     ["calculator", "data_analysis", "data_factory", "weather"]
         .into_iter()
@@ -128,7 +129,7 @@ fn refusal_tells_model_why_and_operator_setting() {
         assert!(run.stderr.contains("`--grant`: "), "{}", run.stderr);
     }
     // Messages name the option, not the configuration.
-    for (wrong, says) in [
+    for (wrong, message) in [
         ("raw_read=c*", "`--grant` grants something to `raw_read`"),
         (
             "unchecked.wasm=calculatr",
@@ -136,7 +137,7 @@ fn refusal_tells_model_why_and_operator_setting() {
         ),
     ] {
         let run = program.run(&["--tools", guests, "--grant", wrong, "tools"]);
-        assert!(run.stderr.contains(says), "{}", run.stderr);
+        assert!(run.stderr.contains(message), "{}", run.stderr);
     }
 }
 
@@ -191,7 +192,7 @@ fn hard_linked_files_need_permission() {
         read(&build(host.grant("read_file_in_skill", allowed))),
         "text"
     );
-    // A call that names the file by its absolute path, and no skill, has no more.
+    // A call with the file's absolute path and without a skill needs the same permission.
     let path = folders.root.join("calculator/a.txt");
     for allowed in [false, true] {
         let grant = Grant::new().hard_links(allowed);
@@ -205,7 +206,8 @@ fn hard_linked_files_need_permission() {
 
 #[test]
 fn another_mount_inside_a_skill_is_refused() {
-    // A skill of the root `/` that is a mount and holds another one, as on every Linux.
+    // On every Linux, `/dev` is a mount that contains the mount `/dev/shm`. Here `/dev` is a skill
+    // of the root `/`.
     let shared = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();
     fs::write(shared.path(), "text").unwrap();
     let inside = shared
@@ -343,19 +345,19 @@ fn scope_of_host_narrows_and_never_widens() {
         let scope = Scope::new().tools(tools).unwrap();
         Arc::new(scope.skills(skills).unwrap())
     };
-    let seen = |host: &Host| {
+    let visible = |host: &Host| {
         let skills: Vec<String> = host.skills().map(|skill| skill.name).collect();
         let mut tools: Vec<String> = host.definitions().into_iter().map(|it| it.name).collect();
         tools.sort();
         (tools, skills)
     };
     let narrow = host.in_scope(&scope(&["read_skill", "get_*"], &["data_*", "weather"]));
-    let before = seen(&narrow);
+    let before = visible(&narrow);
     assert_eq!(before.0, ["get_skill", "read_skill"]);
     assert_eq!(before.1, ["data_analysis", "data_factory", "weather"]);
     for wider in [Arc::new(Scope::new()), scope(&["*"], &["*"])] {
         let wider = narrow.in_scope(&wider);
-        assert_eq!(seen(&wider), before);
+        assert_eq!(visible(&wider), before);
         let calculator = json!({"skill_name": "calculator"});
         assert_eq!(
             model_text(&wider, "read_skill", calculator),
@@ -364,7 +366,7 @@ fn scope_of_host_narrows_and_never_widens() {
         );
     }
     let narrower = narrow.in_scope(&scope(&["list_skills", "read_*"], &["calculator", "w*"]));
-    let (tools, skills) = seen(&narrower);
+    let (tools, skills) = visible(&narrower);
     assert_eq!((&*tools[0], tools.len()), ("read_skill", 1));
     assert_eq!(skills, ["weather"]);
 }
@@ -395,7 +397,7 @@ fn third_party_tools_read_home_only_by_grant() {
 #[test]
 fn skill_out_of_scope_looks_missing() {
     let folders = folders();
-    // A flat root, and one with depth.
+    // The root is flat, and then has depth.
     for depth in [1, 2] {
         let grant = Grant::new().skills(["data_*"]).unwrap();
         let root = SkillsRoot {

@@ -23,7 +23,7 @@ enum Named {
 
 use Named::{Other, Pieces, Whole};
 
-/// The word that a path replaces.
+/// The placeholder for a path.
 const PATH: &str = "PATH";
 
 /// Each option and argument that names a file or folder, once.
@@ -163,31 +163,31 @@ fn program() -> Program {
     program
 }
 
-/// Runs the program with a path in this place, and checks its end. A program that waits is killed,
-/// and fails the test.
+/// Runs the program with `path` instead of the placeholder, and checks the exit code and the
+/// message. A program that waits is killed, and the test fails.
 #[track_caller]
 fn check(program: &Program, named: Named, words: &[&str], path: &str) {
     let words: Vec<String> = words.iter().map(|word| word.replace(PATH, path)).collect();
     let run = program.run(&words);
-    let said = format!("{}{}", run.stdout, run.stderr);
+    let output = format!("{}{}", run.stdout, run.stderr);
     assert!((1..=4).contains(&run.code), "{words:?}: {run:?}");
-    assert!(said.contains(path), "{words:?}: {run:?}");
+    assert!(output.contains(path), "{words:?}: {run:?}");
     let expected = match (named, path) {
         (Other, _) => "",
         // A configuration that everybody can change is refused before it is opened.
-        (_, "/dev/zero") if said.contains("every user can change") => "",
+        (_, "/dev/zero") if output.contains("every user can change") => "",
         (_, "fifo") => "it is not a regular file but a FIFO",
         (_, "/dev/zero") => "it is not a regular file but a device",
         // The log is opened for writing.
-        (Pieces, "folder") if said.contains("Is a directory") => "",
+        (Pieces, "folder") if output.contains("Is a directory") => "",
         (_, "folder") => "it is not a regular file but a folder",
         (Whole, _) => "it is larger than ",
         (Pieces, _) => unreachable!("files read in pieces have no bound"),
     };
-    assert!(said.contains(expected), "{words:?}: {run:?}");
+    assert!(output.contains(expected), "{words:?}: {run:?}");
 }
 
-/// Returns the paths that may be named in a row.
+/// Returns the paths that a row is tested with.
 fn paths(named: Named) -> &'static [&'static str] {
     match named {
         Whole => &["fifo", "/dev/zero", "folder", "large"],
@@ -207,7 +207,7 @@ fn every_option_refuses_special_files_at_once() {
 }
 
 #[test]
-fn every_configured_file_is_regular_and_bounded() {
+fn every_key_refuses_special_and_large_files() {
     let program = program();
     for (named, text) in KEYS {
         for path in paths(*named) {
@@ -244,8 +244,8 @@ fn refuses_identity_files_that_others_can_replace() {
                 fs::set_permissions(at("shared"), Permissions::from_mode(mode)).unwrap();
                 let run = program.run(&["serve", "--http", "127.0.0.1:0", "--config", "c.toml"]);
                 assert_eq!(run.code, 4, "{text}: {run:?}");
-                let says = run.stderr.contains(&problem);
-                assert_eq!(says, is_refused, "{text} {mode:o}: {run:?}");
+                let is_reported = run.stderr.contains(&problem);
+                assert_eq!(is_reported, is_refused, "{text} {mode:o}: {run:?}");
             }
             tried += 1;
         }
@@ -254,7 +254,7 @@ fn refuses_identity_files_that_others_can_replace() {
 }
 
 #[test]
-fn reads_secrets_that_root_gave_to_its_group_alone() {
+fn accepts_secrets_that_root_shares_with_group() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root can change owners; CI runs as root.
     }
@@ -277,7 +277,7 @@ fn reads_secrets_that_root_gave_to_its_group_alone() {
         (0, 0o460, false),
         (0, 0o450, false),
         (0, 0o444, false),
-        // The user could have kept it from the group.
+        // The user owns the file, and could deny the group access.
         (USER, 0o440, false),
         (USER, 0o400, true),
     ] {
@@ -288,15 +288,15 @@ fn reads_secrets_that_root_gave_to_its_group_alone() {
     set(0, 0o440);
     assert_ne!(read(USER, USER).code, 0, "another group");
     let as_root = read(0, GROUP);
-    let says = as_root.stderr.contains("its group may read it");
-    assert!(says, "{as_root:?}");
+    let is_reported = as_root.stderr.contains("its group may read it");
+    assert!(is_reported, "{as_root:?}");
     if let Err(error) = allow_another_user(&key) {
         assert_eq!(error, Errno::OPNOTSUPP);
         return; // Not every file system has access control lists.
     }
     let with_list = read(USER, GROUP);
-    let says = with_list.stderr.contains("its group may read it");
-    assert!(says, "{with_list:?}");
+    let is_reported = with_list.stderr.contains("its group may read it");
+    assert!(is_reported, "{with_list:?}");
 }
 
 /// Lets one more user read a file, by an access control list.
@@ -346,9 +346,10 @@ fn table_has_every_option_of_every_verb() {
     let mut all: Vec<Vec<String>> = Vec::new();
     for verb in verbs(&help(&[])) {
         let below = verbs(&help(&[&verb]));
-        match below.is_empty() {
-            true => all.push(vec![verb]),
-            false => all.extend(below.into_iter().map(|it| vec![verb.clone(), it])),
+        if below.is_empty() {
+            all.push(vec![verb]);
+        } else {
+            all.extend(below.into_iter().map(|it| vec![verb.clone(), it]));
         }
     }
     assert!(all.len() > 15, "{all:?}");

@@ -16,7 +16,7 @@ use crate::support::program::{Program, Run};
 use crate::support::watchdog::wait_until;
 use crate::support::web_server::{WebServer, answer};
 
-/// Returns a program whose guest has these keys in its grant.
+/// Returns a program whose guest sends requests, with `grant` in its configuration.
 pub(crate) fn program(grant: &str) -> Program {
     let program = Program::new();
     let component = fs::read(guests().join("requests.wasm")).unwrap();
@@ -131,7 +131,7 @@ fn denials_without_a_grant_are_recorded() {
 }
 
 #[test]
-fn guest_holds_no_long_method_or_host() {
+fn limits_length_of_methods_and_hosts() {
     let program = program("");
     for (method, host, refused) in [
         (64, 320, "ErrorCode::HttpRequestDenied"),
@@ -148,7 +148,7 @@ fn guest_holds_no_long_method_or_host() {
 }
 
 #[test]
-fn record_says_that_a_rule_is_cut() {
+fn record_marks_truncated_rule() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;
     for (length, cut) in [(100, Value::Null), (600, json!(["requests"]))] {
@@ -220,8 +220,8 @@ fn limits_bound_the_requests_of_a_call() {
     }
 }
 
-/// The maximum bytes that an endless server gets rid of: what the guest may receive, and what the
-/// sockets hold.
+/// The maximum bytes that an endless server can send: the limit of the guest, and the buffers of
+/// the sockets.
 const MAX_ENDLESS: usize = 32 << 20;
 
 #[test]
@@ -280,9 +280,9 @@ fn endless_servers_are_bounded_and_reported() {
         request[option.0] = option.1;
         let run = call(&program, &json!([request]));
         let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
-        let told = answer["results"][0]["error"].as_str().unwrap_or_default();
-        assert!(told.contains(error), "{error}: {run:?}");
-        assert!(!told.contains(host), "{told}");
+        let message = answer["results"][0]["error"].as_str().unwrap_or_default();
+        assert!(message.contains(error), "{error}: {run:?}");
+        assert!(!message.contains(host), "{message}");
         let lines: Vec<&str> = run.stderr.lines().collect();
         assert_eq!(lines.len(), 1, "{run:?}");
         let expected = format!("`requests.wasm` requested GET http://{host} and {line}");
@@ -319,7 +319,7 @@ fn unread_and_slow_bodies_end_with_the_call() {
 }
 
 #[test]
-fn thousands_of_requests_are_one_line() {
+fn thousands_of_requests_log_one_line() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;
     // Each request keeps the handle of its options until the call ends.
@@ -357,10 +357,10 @@ fn large_request_bodies_are_reported() {
 }
 
 #[test]
-fn guest_learns_no_secret_and_sends_it_only_where_granted() {
+fn guest_sends_secret_where_granted_without_learning_it() {
     let authority = Authority::new();
     let server = WebServer::start_tls(&authority.of_server(), |_| answer("200 OK", "ok"));
-    // A server that sends back what it gets.
+    // This server sends each request back.
     let echo = WebServer::start_tls(&authority.of_server(), |request| answer("200 OK", request));
     let (host, echo_host) = (&server.authority, &echo.authority);
     let more = format!(
@@ -415,17 +415,21 @@ fn guest_learns_no_secret_and_sends_it_only_where_granted() {
     for ((request, expected), result) in cases.iter().zip(answer["results"].as_array().unwrap()) {
         assert_eq!(result["error"].as_str(), *expected, "{request}: {result}");
     }
-    let seen = server.requests();
+    let received = server.requests();
     let has_secret = |request: &&String| request.contains(CANARY);
-    assert_eq!(seen.iter().filter(has_secret).count(), 1, "{seen:?}");
+    assert_eq!(
+        received.iter().filter(has_secret).count(),
+        1,
+        "{received:?}"
+    );
     assert!(
-        seen[0].contains(&format!("authorization: Bearer {CANARY}\r\n")),
-        "{seen:?}"
+        received[0].contains(&format!("authorization: Bearer {CANARY}\r\n")),
+        "{received:?}"
     );
     let log = fs::read_to_string(program.folder.path().join("log.jsonl")).unwrap();
     assert!(!format!("{run:?}{log}").contains(CANARY), "{run:?}{log}");
     assert_eq!(record(&program)["requests"][0]["secrets"], json!(["TOKEN"]));
-    // Each call has another placeholder.
+    // Each call has a new placeholder.
     let placeholder = |run: &Run| {
         let answer: Value = serde_json::from_str(&run.stdout).unwrap();
         let variables = answer["variables"].as_array().unwrap().clone();
@@ -445,7 +449,7 @@ fn guest_learns_no_secret_and_sends_it_only_where_granted() {
 }
 
 #[test]
-fn guest_forges_no_grant_and_no_outcome() {
+fn guest_cannot_forge_grant_or_outcome() {
     let outcome = "skillhost-outcome: {\"secrets\":[\"x\"]}";
     let server = WebServer::start(move |_| {
         format!("HTTP/1.1 200 OK\r\n{outcome}\r\ncontent-length: 2\r\n\r\nok").into_bytes()
@@ -479,7 +483,7 @@ fn guest_forges_no_grant_and_no_outcome() {
 }
 
 #[test]
-fn start_fails_if_the_file_of_a_secret_cannot_be_used() {
+fn start_fails_without_usable_secret_file() {
     let secret = "secrets.TOKEN = { file = \"token\", header = \"x\", hosts = [\"e.org\"] }";
     let program = program(&grant("https://e.org", secret));
     let fails = |expected: &str| {
@@ -516,7 +520,7 @@ fn found_configuration_grants_no_network() {
 }
 
 #[test]
-fn configuration_refuses_wrong_rules_with_their_line() {
+fn reports_wrong_rules_with_their_line() {
     for (grant, expected) in [
         (
             "network = [\n\"GET https://e.org\",\n\"e.org\"]",
@@ -546,7 +550,7 @@ fn configuration_refuses_wrong_rules_with_their_line() {
 }
 
 #[test]
-fn starts_the_egress_process_only_for_grants_and_again_after_it_died() {
+fn starts_egress_process_for_grants_and_restarts_it() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;
     let without = program("");

@@ -74,10 +74,10 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
     for path in paths {
         for tool in ["raw_read", "raw_stat", "raw_list"] {
             let arguments = json!({"skill_name": "a", "path": path});
-            let seen = call(&host, tool, arguments);
+            let outcome = call(&host, tool, arguments);
             // Attributes of a file inside are harmless if it is not opened.
             let harmless = tool == "raw_stat" && path == "fifo";
-            assert!(harmless || seen.is_err(), "{tool} {path:?}: {seen:?}");
+            assert!(harmless || outcome.is_err(), "{tool} {path:?}: {outcome:?}");
         }
     }
     // Files inside are readable.
@@ -108,14 +108,14 @@ fn guard_works_without_statx() {
         let arguments = json!({"skill_name": "a", "path": path});
         model_text(&host, "raw_read", arguments)
     };
-    for (path, seen) in [
+    for (path, expected) in [
         ("docs/inside.txt", "inside"),
         ("link", "inside"),
         ("fifo", "unsupported"),
         ("linked", "too-many-links"),
         ("out-relative", "not-permitted"),
     ] {
-        assert_eq!(read(path), seen, "{path}");
+        assert_eq!(read(path), expected, "{path}");
     }
     let host = build(builder().skills("/"));
     let arguments = json!({"skill_name": "dev", "file_path": "shm"});
@@ -143,7 +143,7 @@ fn link_reveals_no_host_path() {
 }
 
 #[test]
-fn guest_writes_nowhere() {
+fn guest_cannot_write() {
     let folders = hostile_folder();
     let host = host_with_guests(&folders);
     for path in [
@@ -237,7 +237,7 @@ fn stops_guest_above_memory_limit() {
 }
 
 #[test]
-fn edit_shows_at_the_next_call() {
+fn next_call_reads_edited_file() {
     let folders = Folders::new();
     folders.write("a/note.txt", "before");
     let host = build(builder().skills(&folders.root));
@@ -275,7 +275,7 @@ const WRITES: &str = r#"(component
   (func (export "found") (result u32) (canon lift (core func $i "found"))))"#;
 
 #[test]
-fn call_finds_nothing_that_earlier_one_wrote() {
+fn call_sees_no_memory_of_earlier_call() {
     let folders = Folders::new();
     fs::write(
         folders.outside.join("found.wasm"),

@@ -189,7 +189,7 @@ fn follows_only_links_of_trusted_users_to_tools() {
     setup.open("next/tools/f").unwrap();
     setup.assert_denied("other/e");
     if !is_root() {
-        return; // Only root gives links away; CI is root.
+        return; // Only root can change the owner of a link; CI runs as root.
     }
     for link in ["current", "sticky/tools"] {
         let chown = |user| std::os::unix::fs::lchown(setup.at(link), Some(user), None).unwrap();
@@ -201,7 +201,7 @@ fn follows_only_links_of_trusted_users_to_tools() {
 }
 
 #[test]
-fn default_folder_must_stay_in_the_current_one() {
+fn default_folder_must_stay_in_current_folder() {
     let setup = Setup::new(&["default/f", "other/e"]);
     setup.open("default/f").unwrap();
     fs::rename(setup.at("default"), setup.at("moved")).unwrap();
@@ -264,7 +264,7 @@ impl OtherMounts {
         match Process::try_start(&mut command) {
             Ok(process) => Some(Self(process)),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                eprintln!("this user may mount nothing: {error}");
+                eprintln!("this user cannot mount folders: {error}");
                 None
             }
             Err(error) => panic!("{error}"),
@@ -299,7 +299,7 @@ fn opens_no_file_of_other_mounts() {
     let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
     let events = rustix::fs::inotify::WatchFlags::CREATE.bits();
     for path in [
-        // These paths lead to other files there.
+        // On the other mounts, these paths lead to other files.
         "root",
         "root/both",
         "root/deep",
@@ -311,7 +311,7 @@ fn opens_no_file_of_other_mounts() {
     ] {
         let foreign = others.handle(&at(path));
         let shown = fs::read_link(format!("/proc/self/fd/{}", foreign.as_raw_fd())).unwrap();
-        assert_eq!(shown, at(path), "the path does not show the mount");
+        assert_eq!(shown, at(path), "the path shows the mount");
         let opened = broker.open(foreign.as_fd());
         assert!(opened.is_err(), "{path}");
         let watched = broker.watch(inotify.as_fd(), foreign.as_fd(), events);
@@ -378,7 +378,7 @@ fn start_child(
 }
 
 #[test]
-fn starts_only_its_task_and_bounds_it() {
+fn starts_only_allowed_task_within_limits() {
     let program = Program::new();
     let broker_with_limit = |time| {
         let policy = BrokerPolicy {
@@ -431,7 +431,7 @@ fn opens_only_the_audit_log_by_name() {
         drop(broker.open_log().unwrap());
         let mode = fs::metadata(at("log")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // Two processes append in turn.
+        // Two descriptors append in turn, as those of two processes would.
         let mut logs = [(); 2].map(|()| fs::File::from(broker.open_log().unwrap()));
         for (log, part) in [(0, "log"), (1, "."), (0, &rotated[4..])] {
             logs[log].write_all(part.as_bytes()).unwrap();
@@ -500,7 +500,7 @@ fn broker_is_confined_too() {
 }
 
 #[test]
-fn takes_thousands_of_long_paths() {
+fn accepts_thousands_of_long_paths() {
     let program = Program::new();
     program.write("root/a", "text");
     let root = program.folder.path().join("root");
@@ -568,8 +568,8 @@ fn children_inherit_only_three_streams() {
             "with descriptors of its own",
         );
     }
-    // The three streams, and descriptors that the test runner left open: nothing closes those
-    // here.
+    // Expects the three streams, and descriptors that the test runner left open, because nothing
+    // closes those here.
     let own = Path::new("/proc/self");
     let is_inherited = |name: &String| {
         let info = fs::read_to_string(own.join("fdinfo").join(name)).unwrap_or_default();
@@ -590,7 +590,7 @@ fn children_inherit_only_three_streams() {
     };
     let broker = broker(program.folder.path(), policy);
     let start = || start_child(&broker, Vec::new()).unwrap();
-    // Both wait for their input.
+    // Both children wait for input.
     for (_child, stdin, _output) in [start(), start()].as_slice() {
         let inode = rustix::fs::fstat(stdin).unwrap().st_ino;
         let pipe = PathBuf::from(format!("pipe:[{inode}]"));
@@ -601,8 +601,9 @@ fn children_inherit_only_three_streams() {
         let mut processes = processes.map(|process| process.unwrap().path());
         let process = processes.find(reads_pipe).expect("the child runs");
         // The dynamic loader opens files for a moment.
-        wait_until(&format!("{expected:?} are not all that is open"), || {
-            descriptors(&process) == expected
-        });
+        wait_until(
+            &format!("other descriptors than {expected:?} are open"),
+            || descriptors(&process) == expected,
+        );
     }
 }

@@ -52,7 +52,7 @@ fn children(session: &mut Session, uri: &str) -> Vec<Value> {
         .0
 }
 
-/// Reads a resource, which must have one content.
+/// Reads a resource, and checks that it has one content.
 fn read(session: &mut Session, uri: &str) -> Value {
     let mut result = session.ask("resources/read", json!({"uri": uri})).unwrap();
     assert_eq!(result["contents"].as_array().unwrap().len(), 1);

@@ -213,7 +213,7 @@ fn err_is_a_failure_of_the_tool() {
 }
 
 #[test]
-fn preopens_only_the_skill_that_skill_name_names() {
+fn preopens_only_skill_in_argument_skill_name() {
     let entries = fs::read_dir(repository().join("skills/calculator")).unwrap();
     assert_eq!(
         record("folder", json!({"skill_name": "calculator"})),

@@ -1,5 +1,5 @@
-//! Components of other versions of `skillhost:tool`: some run, and the errors of others say what
-//! would run them.
+//! Components of other versions of `skillhost:tool`: some run, and the errors for others say which
+//! host would run them.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ fn refuses_unknown_version_and_names_known_ones() {
 }
 
 #[test]
-fn refuses_import_of_unknown_version_in_same_words() {
+fn refuses_import_of_unknown_version() {
     let import =
         |name: &str| format!(r#"(component (import "{name}" (instance (export "f" (func)))))"#);
     for (name, reason) in [
@@ -112,7 +112,7 @@ fn refuses_import_of_unknown_version_in_same_words() {
 }
 
 #[test]
-fn refuses_a_malformed_version_with_its_name() {
+fn refusal_names_malformed_version() {
     let good = fs::read(guests().join("count_lines.wasm")).unwrap();
     let name = "skillhost:tool/tools@0.1.1";
     for to in ["0.1.x", "00.10", "0.1-0", "     "] {
@@ -121,8 +121,8 @@ fn refuses_a_malformed_version_with_its_name() {
         let [problem] = host.problems() else {
             panic!("{to}: {:?}", host.problems());
         };
-        for said in [&*to, "is not valid", "invalid interface version"] {
-            assert!(problem.contains(said), "{problem}");
+        for part in [&*to, "is not valid", "invalid interface version"] {
+            assert!(problem.contains(part), "{problem}");
         }
     }
 }
@@ -152,7 +152,7 @@ fn runs_later_patches_of_a_known_version() {
 }
 
 #[test]
-fn calls_the_known_one_of_several_versions() {
+fn chooses_known_version_among_several() {
     let (_folders, host) = load(
         &wat::parse_str(
             r#"(component

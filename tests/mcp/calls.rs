@@ -49,7 +49,7 @@ fn long_call_sends_requested_progress() {
     let program = folder("[limits]\ntime = \"2500ms\"\n");
     let reports_twice = |revision| {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
-        // Compiles the tool, so that later calls are quick.
+        // Compile the tool, so that later calls are quick.
         client.call("list_skills", json!({}));
         let silent = client.send(
             "tools/call",
@@ -125,11 +125,11 @@ fn each_request_of_flood_gets_its_answer() {
             }),
         );
     }
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for _ in 0..CALLS {
         let answer = client.message();
         let id = answer["id"].as_u64().unwrap();
-        assert!(seen.insert(id));
+        assert!(ids.insert(id));
         let text = &answer["result"]["content"][0]["text"];
         assert_eq!(*text, format!("file {}", (id - 1) % 10));
     }
@@ -181,7 +181,8 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
         || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
     open_session(&mut input, &mut answer);
     let mut line = line.clone();
-    // Calls once before, because a wait for the component would look like the end of sending.
+    // Call once first, because a wait for the component would look like a server that stopped
+    // reading.
     line["id"] = "first".into();
     writeln!(input, "{line}").unwrap();
     assert_eq!(answer()["id"], "first");
@@ -194,8 +195,8 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Waits until the server took no line for a second. On a busy machine this may end early, and
-    // then tests less.
+    // Wait until the server has taken no line for a second. On a busy machine this can end early,
+    // and then the test checks less.
     let (mut taken, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
@@ -259,7 +260,7 @@ fn limits_bytes_of_unread_answers() {
     });
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
     let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
-    // 256 MiB, and the bytes that the first written answers freed for later calls.
+    // The limit is 256 MiB. The first written answers freed bytes for later calls.
     assert!((28..45).contains(&large.len()), "{}", large.len());
     assert_eq!(refused.len(), CALLS - large.len());
     for line in refused {

@@ -1,4 +1,4 @@
-//! Large answers: whole with a note beside them, or cut where an operator wants that.
+//! Large answers: complete with a note, or cut if the operator sets `model_output`.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn read(client: &mut Client, path: &str) -> Value {
 }
 
 #[test]
-fn note_stands_beside_large_answer() {
+fn large_answer_has_a_note() {
     let program = folder("");
     let (small, large) = ("x\n".repeat(50_000), "x\n".repeat(50_000) + "y");
     program.write("skills/a/small.txt", &small);
@@ -43,7 +43,7 @@ fn note_stands_beside_large_answer() {
             (&result["isError"], note.len() < 300),
             (&json!(false), true)
         );
-        // The tool of another component may have made the text itself.
+        // A third-party tool may have made the text itself, so the note names no tool.
         let arguments = json!({"skill_name": "a", "path": "large.txt"});
         let result = client.call("raw_read", arguments);
         let [text, note] = texts(&result)[..] else {
@@ -58,7 +58,7 @@ fn note_stands_beside_large_answer() {
 }
 
 #[test]
-fn note_names_only_a_tool_that_can_read_the_file() {
+fn note_names_only_tools_that_can_read_file() {
     for (config, notes) in [
         ("help = false\n", 0),
         ("disabled_tools = [\"read_skill_file\"]\n", 1),
@@ -80,7 +80,7 @@ fn note_names_only_a_tool_that_can_read_the_file() {
 }
 
 #[test]
-fn operator_can_have_answers_cut() {
+fn model_output_cuts_answers() {
     let program = folder("model_output = 1024\n");
     let line = "0123456789abcde\n";
     for (name, text) in [

@@ -29,8 +29,8 @@ fn reads_every_byte_of_file_unchanged() {
     }
     let resources = resources(&folders);
     for (path, bytes, contents) in cases {
-        let seen = read(&resources, path);
-        assert_eq!(seen, Ok(contents.clone()), "{path}");
+        let outcome = read(&resources, path);
+        assert_eq!(outcome, Ok(contents.clone()), "{path}");
         assert_eq!(contents.into_bytes(), bytes, "{path}");
     }
 }
@@ -92,13 +92,13 @@ fn no_path_reads_outside_the_skill() {
         "none",
         "a\0",
     ] {
-        let seen = block_on(resources.read(skill, "SKILL.md"));
-        assert_eq!(seen, Err(ResourceError::UnknownSkill), "{skill}");
+        let outcome = block_on(resources.read(skill, "SKILL.md"));
+        assert_eq!(outcome, Err(ResourceError::UnknownSkill), "{skill}");
     }
 }
 
 #[test]
-fn file_is_read_up_to_limit_on_answers() {
+fn reads_files_up_to_answer_limit() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     folders.write("a/text", vec![b'x'; 16 * MIB]);

@@ -44,20 +44,20 @@ fn hard_link_is_read_if_operator_allows_it() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     fs::hard_link(folders.root.join("a/SKILL.md"), folders.root.join("a/two")).unwrap();
-    let seen = manifest(&resources(&folders));
-    assert_eq!((paths(&seen), seen.left_out_count), (vec![], 2));
+    let listed = manifest(&resources(&folders));
+    assert_eq!((paths(&listed), listed.left_out_count), (vec![], 2));
     let grant = Grant::new().hard_links(true);
     let host = build(
         builder()
             .skills(&folders.root)
             .grant(SKILL_RESOURCES, grant),
     );
-    let seen = manifest(&host.skill_resources().unwrap());
-    assert_eq!(paths(&seen), ["SKILL.md", "two"]);
+    let listed = manifest(&host.skill_resources().unwrap());
+    assert_eq!(paths(&listed), ["SKILL.md", "two"]);
 }
 
 #[test]
-fn resources_can_be_disabled_and_are_never_tool() {
+fn resources_can_be_disabled_and_never_are_tools() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     let off = build(builder().skills(&folders.root).disable(SKILL_RESOURCES));

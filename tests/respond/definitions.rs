@@ -71,7 +71,7 @@ fn openai_definitions_match_the_contracts() {
 }
 
 /// Checks the rules of strict mode on a schema and on every schema in it.
-fn assert_strict(schema: &Map<String, Value>, place: &str) {
+fn assert_strict(schema: &Map<String, Value>, path: &str) {
     const KEYWORDS: [&str; 16] = [
         "type",
         "description",
@@ -95,32 +95,32 @@ fn assert_strict(schema: &Map<String, Value>, place: &str) {
         let known = KEYWORDS.contains(&keyword.as_str());
         assert!(
             known || OF_OBJECTS.contains(&keyword.as_str()),
-            "{place}: `{keyword}`"
+            "{path}: `{keyword}`"
         );
     }
     assert!(
         schema.contains_key("type") != schema.contains_key("anyOf"),
-        "{place}"
+        "{path}"
     );
-    let is = |kind: &str| match &schema.get("type") {
+    let has_type = |kind: &str| match &schema.get("type") {
         Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
         one => one.is_some_and(|one| one == kind),
     };
-    if is("object") {
+    if has_type("object") {
         assert_eq!(
             schema.get("additionalProperties"),
             Some(&json!(false)),
-            "{place}"
+            "{path}"
         );
         let properties = schema["properties"].as_object().unwrap();
         let names: Vec<&String> = properties.keys().collect();
-        assert_eq!(schema["required"], json!(names), "{place}");
+        assert_eq!(schema["required"], json!(names), "{path}");
         for (name, property) in properties {
-            assert_strict(property.as_object().unwrap(), &format!("{place}.{name}"));
+            assert_strict(property.as_object().unwrap(), &format!("{path}.{name}"));
         }
     }
-    if is("array") {
-        assert_strict(schema["items"].as_object().unwrap(), &format!("{place}[]"));
+    if has_type("array") {
+        assert_strict(schema["items"].as_object().unwrap(), &format!("{path}[]"));
     }
     for choice in schema
         .get("anyOf")
@@ -128,7 +128,7 @@ fn assert_strict(schema: &Map<String, Value>, place: &str) {
         .into_iter()
         .flatten()
     {
-        assert_strict(choice.as_object().unwrap(), place);
+        assert_strict(choice.as_object().unwrap(), path);
     }
 }
 
@@ -155,8 +155,8 @@ fn strict_definitions_follow_the_rules_at_every_level() {
             assert_strict(schema, &definition.name);
             // Optional properties accept null; required ones are unchanged.
             for (name, property) in schema["properties"].as_object().unwrap() {
-                let given = &definition.input_schema;
-                let required = given.get("required").and_then(Value::as_array);
+                let original = &definition.input_schema;
+                let required = original.get("required").and_then(Value::as_array);
                 let required = required.is_some_and(|names| names.iter().any(|one| one == name));
                 let kinds = property["type"].as_array();
                 let nullable = kinds.is_some_and(|kinds| kinds.contains(&json!("null")));
@@ -169,7 +169,7 @@ fn strict_definitions_follow_the_rules_at_every_level() {
 }
 
 #[test]
-fn without_tools_the_definitions_are_empty() {
+fn prints_empty_definitions_without_tools() {
     let program = Program::new();
     program.write(
         "skillhost.toml",

@@ -1,4 +1,4 @@
-//! The files that a call changes in its view, in the form of each reader.
+//! The files that a call changes in its view, as models, programs and MCP clients get them.
 
 use std::fs;
 use std::process::Command;
@@ -28,7 +28,7 @@ pub(super) const STEPS: [&str; 7] = [
     "remove scripts/notes.txt",
 ];
 
-/// The list of them that a model reads.
+/// The list of changed files that a model reads.
 pub(super) const LIST: &str = "Changed files (only in this answer; the skill is as it was):\n\
     \"out/data.bin\" (3 bytes, application/octet-stream)\n\
     \"out/report.md\" (8 bytes, text/markdown)\n\
@@ -83,7 +83,7 @@ fn answer_lists_created_changed_and_removed_files() {
         format!("{}\n\n{LIST}", done(&STEPS))
     );
 
-    // A model that reads records reads the same one.
+    // A model that reads records gets the same record.
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     let output = block_on(host.call("take_steps_for_record", arguments)).unwrap();
     let read: Value = serde_json::from_str(&output.into_model_text()).unwrap();
@@ -157,7 +157,7 @@ fn limits_bound_the_files_of_an_answer() {
 }
 
 #[test]
-fn only_bytes_of_the_disk_are_started() {
+fn starts_only_scripts_from_disk() {
     let folders = skill();
     let host = host(&folders, writing());
     for (steps, started, modules) in [
@@ -208,7 +208,7 @@ fn only_bytes_of_the_disk_are_started() {
 }
 
 #[test]
-fn code_of_call_is_recorded_apart() {
+fn records_code_that_call_wrote_separately() {
     let folders = skill();
     let host = host(&folders, writing());
     let listing = |texts: &[&str]| {
@@ -218,7 +218,7 @@ fn code_of_call_is_recorded_apart() {
     };
     let part = sha256(format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n")));
     for (steps, last, modules, written) in [
-        // An input that shadows a module, and one that replaces one.
+        // One input shadows a module, and another replaces a module.
         (
             &["write scripts/json.py CHANGED", "start scripts/run.py"][..],
             &["load scripts/json.py", "read scripts/json.py"][..],
@@ -325,7 +325,7 @@ fn lists_changed_files_in_every_model_format() {
     assert_eq!(message::model_text(outcome), expected);
 }
 
-/// A configuration whose component may write, over the skill of these tests.
+/// Returns a program whose component may write, with the skill of these tests.
 pub(super) fn program() -> Program {
     let folders = with_same();
     let program = Program::new();
@@ -363,12 +363,11 @@ fn check_blocks(result: &Value, large: bool) {
     let top = json!({"uri": "skillhost-output:///top.py",
         "mimeType": "text/x-python", "text": "TOP = 2"});
     assert_eq!(resources, [&data, &report, &top]);
-    match large {
-        true => assert!(
-            text.contains("\"large\" (1048577 bytes, text/plain)"),
-            "{text}"
-        ),
-        false => assert_eq!(text, format!("{}\n\n{LIST}", done(&STEPS))),
+    if large {
+        let listed = "\"large\" (1048577 bytes, text/plain)";
+        assert!(text.contains(listed), "{text}");
+    } else {
+        assert_eq!(text, format!("{}\n\n{LIST}", done(&STEPS)));
     }
     assert_eq!(result["isError"], false);
     assert_eq!(result.get("structuredContent"), None);
@@ -390,7 +389,7 @@ fn mcp_client_gets_changed_files_as_embedded_resources() {
             result["content"][1]["resource"]["uri"],
             "skillhost-output:///%E2%80%AE%23%3F%25%22%C3%A9"
         );
-        // The file cannot be read again.
+        // The file cannot be read as a resource later.
         let uri = json!({"uri": "skillhost-output:///top.py"});
         let refused = client.request("resources/read", uri);
         assert!(refused["error"].is_object(), "{refused}");
@@ -423,11 +422,11 @@ fn http_client_gets_changed_files_as_embedded_resources() {
             .collect();
         uris
     };
-    // Each file fits by itself, but not all together.
+    // Each file fits alone, but not all of them together.
     let steps = "fill a 600000\nfill b 600000\nfill c 400000";
     let uris = embedded(steps, &["a", "b", "c"]);
     assert_eq!(uris, ["skillhost-output:///a", "skillhost-output:///c"]);
-    // The file's URI does not fit beside it.
+    // The file fits, but not together with its URI.
     let steps = format!("fill a {}\nfill b 1", (1 << 20) - 20);
     assert_eq!(embedded(&steps, &["a", "b"]), ["skillhost-output:///b"]);
     let many: Vec<String> = (100..201)
@@ -496,9 +495,9 @@ fn grants_show_scripts_and_bad_pattern_is_error() {
         );
         let run = program.run(&["grants"]);
         assert_eq!(run.code, 4);
-        let place = "`skillhost.toml`, line 2";
+        let location = "`skillhost.toml`, line 2";
         assert!(
-            run.stderr.contains(reason) && run.stderr.contains(place),
+            run.stderr.contains(reason) && run.stderr.contains(location),
             "{}",
             run.stderr
         );
@@ -516,7 +515,7 @@ fn digest_of_an_answer_covers_changed_files() {
         let run = program.run_with(&["audit", "digest", "--key-file", "key"], text);
         run.stdout.trim_end().to_owned()
     };
-    // One byte belongs to the path or to the file; the bytes together are the same.
+    // The path and the file together have the same bytes in both cases.
     for (steps, path, bytes) in [("write a bc", "a", "bc"), ("write ab c", "ab", "c")] {
         let list = format!("{}\n{} {}\n", digest("done"), sha256(path), sha256(bytes));
         let steps = format!("steps={steps}");

@@ -1,4 +1,4 @@
-//! The note on a skill's scripts beside answers.
+//! The note on a skill's scripts that answers get.
 
 use std::path::Path;
 use std::time::Instant;
@@ -36,7 +36,7 @@ fn host(folders: &Folders, grant: Grant, help: bool) -> Host {
     build(builder.grant("scripts.wasm", grant))
 }
 
-/// Returns the note beside a call's answer.
+/// Returns the note that a call's answer gets.
 fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
     let skill = host.noted_skill(tool, &json!({ "skill_name": skill }))?;
     block_on(host.script_note(&Caller::default(), &skill, None))
@@ -49,7 +49,7 @@ fn tells_model_which_scripts_of_skill_can_run() {
     for (tool, skill, expected) in [
         ("read_skill", "tools", Some(NOTE)),
         ("list_files_in_skill", "tools", Some(NOTE)),
-        // Its model reads JSON.
+        // Models read JSON from this tool.
         ("get_skill", "tools", None),
         ("take_steps", "tools", None),
         ("read_skill", "none", None),
@@ -80,7 +80,7 @@ fn no_note_without_grant_scripts_or_help() {
     let folders = folders_with_verdicts(VERDICTS);
     folders.write("other/SKILL.md", "Other.\n");
     let all = || Grant::new().skills(["*"]).unwrap();
-    for (what, grant, help) in [
+    for (case, grant, help) in [
         ("no scripts granted", all(), true),
         (
             "no script of the skill",
@@ -91,7 +91,7 @@ fn no_note_without_grant_scripts_or_help() {
         ("help is off", granted(), false),
     ] {
         let host = host(&folders, grant, help);
-        assert_eq!(note(&host, "read_skill", "tools"), None, "{what}");
+        assert_eq!(note(&host, "read_skill", "tools"), None, "{case}");
     }
 }
 
@@ -177,13 +177,13 @@ fn answer_waits_only_briefly_for_a_note() {
     let start = Instant::now();
     let read = Request::call(1, "read_skill", json!({"skill_name": "tools"}));
     let answer = HttpClient::once(server.address, &read);
-    // The host asked for it, and gave up after a second. A busy machine takes longer.
+    // The host waits a second for the note, and then answers. A busy machine takes longer.
     let waited = start.elapsed().as_secs();
     assert!((1..10).contains(&waited), "{waited} s");
     let blocks = &answer.json()["result"]["content"];
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(answer.text(), "# Tools\n");
-    // Nobody cancelled the call for the note: the host stopped it.
+    // The host stopped the call for the note; no client cancelled it.
     let record = &records(&folders)[1];
     assert_eq!(record["tool"], "check_skill_forever");
     assert_eq!([&record["outcome"], &record["reason"]], ["stopped", "time"]);

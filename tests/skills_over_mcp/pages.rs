@@ -24,8 +24,8 @@ fn pages_contain_entries_once_while_files_change() {
     let mut session = open(&folders);
     let (all, pages) = session.all("resources/list", json!({}), "resources");
     assert_eq!(pages, [1000, 1000, 250]);
-    let seen = uris(&all);
-    assert!(seen.is_sorted() && seen.iter().collect::<BTreeSet<_>>().len() == 2250);
+    let listed = uris(&all);
+    assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == 2250);
 
     // The next page starts after the last entry, even if that entry is removed and others are
     // added before it.
@@ -57,8 +57,8 @@ fn pages_contain_entries_once_while_files_change() {
 
 #[test]
 fn cursors_name_only_listed_skills() {
-    let wish = "disable-model-invocation: true";
-    let hidden = |name: &str| format!("---\nname: {name}\ndescription: About.\n{wish}\n---\n");
+    let flag = "disable-model-invocation: true";
+    let hidden = |name: &str| format!("---\nname: {name}\ndescription: About.\n{flag}\n---\n");
     let folders = Folders::new();
     // A page of skills ends before a hidden one, and two pages have only hidden ones.
     for number in 0..200 {
@@ -96,7 +96,7 @@ const UNCLOSED: &str = "---\nname: x\n";
 const SMALL_MESSAGE: usize = 256 << 10;
 
 #[test]
-fn long_names_and_descriptions_end_pages() {
+fn pages_end_before_message_limit() {
     let folders = Folders::new();
     // The URI of each file has 11 kB.
     let deep = vec!["\u{e9}".repeat(120); 15].join("/");
@@ -107,7 +107,7 @@ fn long_names_and_descriptions_end_pages() {
         }
     }
     for number in 0..40 {
-        // Not listed.
+        // `skills/list` leaves out a skill with this name.
         let name = format!("d_{number:02}");
         let description = "\\e".repeat(20_000);
         let text = format!("---\nname: {name}\ndescription: \"{description}\"\n---\n");
@@ -147,8 +147,8 @@ fn limits_skills_files_and_bytes_of_page() {
     let mut session = open(&folders);
     let (all, pages) = session.all("skills/list", json!({}), "skills");
     assert_eq!(pages, [200, 60, 0, 1]);
-    let seen = uris(&all);
-    assert!(seen.is_sorted() && seen.iter().collect::<BTreeSet<_>>().len() == 261);
+    let listed = uris(&all);
+    assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == 261);
 
     let folders = Folders::new();
     for name in ["a", "b", "c", "d"] {
@@ -157,7 +157,8 @@ fn limits_skills_files_and_bytes_of_page() {
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
-    // A skill that is left out for its long entry takes as long to read as a listed one.
+    // A skill that is left out for its long entry counts, because it takes as long to read as a
+    // listed one.
     for name in ["a", "b", "c", "d"] {
         let long = "\\e".repeat(30_000);
         let text = format!("---\nname: {name}\ndescription: x\nlong: \"{long}\"\n---\n");

@@ -44,7 +44,7 @@ fn page() -> String {
 }
 
 /// Returns the texts between backquotes.
-fn codes(cell: &str) -> Vec<&str> {
+fn code_spans(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
@@ -60,7 +60,7 @@ fn remove_descriptions(schema: &mut Value) {
 }
 
 #[test]
-fn host_does_what_each_row_of_table_says() {
+fn host_follows_each_row_of_table() {
     let page = page();
     let table = page.lines().skip_while(|line| !line.starts_with("| WIT |"));
     let mut rows = table.filter(|line| line.starts_with("| `"));
@@ -71,15 +71,15 @@ fn host_does_what_each_row_of_table_says() {
         let [kind, schema, examples] = cells.as_slice() else {
             panic!("{row}");
         };
-        assert_eq!(codes(kind), [wit]);
-        let schema: Value = serde_json::from_str(codes(schema)[0]).unwrap();
+        assert_eq!(code_spans(kind), [wit]);
+        let schema: Value = serde_json::from_str(code_spans(schema)[0]).unwrap();
         let mut definition = definitions.iter();
         let definition = definition.find(|one| one.name == tool).unwrap();
         let mut found = definition.input_schema["properties"]["value"].clone();
-        // The guest's comments on its types.
+        // The table has no descriptions, which come from the guest's comments on its types.
         remove_descriptions(&mut found);
         assert_eq!(found, schema);
-        let examples = codes(examples);
+        let examples = code_spans(examples);
         assert!(!examples.is_empty(), "{row}");
         for example in examples {
             let value: Value = serde_json::from_str(example).unwrap();
@@ -127,8 +127,8 @@ fn code_on_page_is_in_guest_or_kit() {
         ("c", &["guest-tools/kits/typed/c/src/tool.c"]),
     ] {
         for block in blocks(language) {
-            let stands_in = |file: &&str| read(file).contains(&block);
-            assert!(files.iter().any(stands_in), "{language}: {block}");
+            let is_in = |file: &&str| read(file).contains(&block);
+            assert!(files.iter().any(is_in), "{language}: {block}");
         }
     }
 }

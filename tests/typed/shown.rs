@@ -42,8 +42,8 @@ fn inspect_shows_functions_as_tools() {
         assert!(run.stdout.contains(line), "{line}\n{}", run.stdout);
     }
     let run = program.run(&["inspect", "tools/typed.wasm", "--output", "json"]);
-    let seen = json(&run.stdout);
-    let tools = seen["tools"].as_array().unwrap();
+    let inspected = json(&run.stdout);
+    let tools = inspected["tools"].as_array().unwrap();
     let folder = tools.iter().find(|tool| tool["name"] == "folder").unwrap();
     assert_eq!(folder["skill_property"], "skill_name");
     assert_eq!(
@@ -65,17 +65,17 @@ fn inspect_escapes_hidden_characters_in_metadata() {
         let content = [&[name.len() as u8], name.as_bytes(), text.as_bytes()].concat();
         bytes.extend([&[0, content.len() as u8], &*content].concat());
     }
-    fs::write(program.folder.path().join("said.wasm"), bytes).unwrap();
-    let run = program.run(&["inspect", "said.wasm"]);
-    let said = "metadata (unverified):\n  version: 1.2.3\n  authors: A\\u{1b}[2J\\nB\\u{202e}\n  licenses: MIT\n";
-    assert!(run.stdout.contains(said), "{}", run.stdout);
-    let run = program.run(&["inspect", "said.wasm", "--output", "json"]);
+    fs::write(program.folder.path().join("metadata.wasm"), bytes).unwrap();
+    let run = program.run(&["inspect", "metadata.wasm"]);
+    let metadata = "metadata (unverified):\n  version: 1.2.3\n  authors: A\\u{1b}[2J\\nB\\u{202e}\n  licenses: MIT\n";
+    assert!(run.stdout.contains(metadata), "{}", run.stdout);
+    let run = program.run(&["inspect", "metadata.wasm", "--output", "json"]);
     assert_eq!(
         json(&run.stdout)["metadata"],
         json!({"name": null, "version": "1.2.3", "description": null,
             "authors": "A\u{1b}[2J\nB\u{202e}", "licenses": "MIT", "source": null})
     );
-    // Most components say nothing.
+    // Most components have no metadata.
     let run = program.run(&["inspect", "tools/typed.wasm"]);
     assert!(
         !run.stdout.contains("metadata (unverified)"),
@@ -184,8 +184,8 @@ fn only_records_are_structured_content_over_mcp() {
             .grant("typed.wasm", Grant::new().skills(["calculator"]).unwrap()),
     );
     let mut call = |name: &str, arguments: Value| {
-        let asked = json!({"name": name, "arguments": arguments});
-        session.ask("tools/call", asked).unwrap()
+        let params = json!({"name": name, "arguments": arguments});
+        session.ask("tools/call", params).unwrap()
     };
     let point = json!({"x": 1, "y": -2, "text_beside": "é"});
     let answer = call("echo_record", json!({"value": point}));

@@ -13,29 +13,31 @@ use crate::support::model::{Model, Request};
 use crate::support::program::{Run, command, example, finish};
 use crate::support::repository;
 
-/// Returns the blocks of the page, with the words after their fences.
+/// Returns the code blocks of the page, each with its info string.
 fn blocks() -> Vec<(String, String)> {
     let page = fs::read_to_string(repository().join("docs/guides/agents.md")).unwrap();
     let mut blocks = Vec::new();
     let mut parts = page.split("\n```");
     parts.next();
     while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
-        let (words, text) = block.split_once('\n').unwrap();
-        blocks.push((words.to_owned(), format!("{text}\n")));
+        let (info, text) = block.split_once('\n').unwrap();
+        blocks.push((info.to_owned(), format!("{text}\n")));
     }
     blocks
 }
 
-fn block(words: &str) -> String {
-    let found = blocks().into_iter().find(|(these, _)| these == words);
-    found.unwrap_or_else(|| panic!("no block `{words}`")).1
+fn block(wanted: &str) -> String {
+    let found = blocks().into_iter().find(|(info, _)| info == wanted);
+    found.unwrap_or_else(|| panic!("no block `{wanted}`")).1
 }
 
 /// The answers of a scripted model, and the messages that it must receive.
 struct Script {
     question: String,
     answers: Vec<Value>,
+    /// The messages that the loop must add after each answer.
     then: Vec<Value>,
+    /// The text that the loop must print.
     text: String,
     tools: Value,
 }
@@ -89,20 +91,20 @@ impl Script {
 }
 
 /// Runs a block of the page on the sample skills.
-fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
-    run_python_in(repository(), words, base, key, model, question)
+fn run_python(info: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
+    run_python_in(repository(), info, base, key, model, question)
 }
 
-/// Runs a block of the page in this folder.
+/// Runs a block of the page with `current_dir` as the current folder.
 fn run_python_in(
-    here: &Path,
-    words: &str,
+    current_dir: &Path,
+    info: &str,
     base: &str,
     key: &str,
     model: &Model,
     question: &str,
 ) -> Run {
-    // Compiles first: a program that compiles for seconds says so on stderr.
+    // Compile the tools first, because the program reports a long compilation on stderr.
     static WARM: Once = Once::new();
     WARM.call_once(|| {
         let mut warm = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
@@ -112,7 +114,7 @@ fn run_python_in(
     });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agent.py");
-    fs::write(&file, block(words)).unwrap();
+    fs::write(&file, block(info)).unwrap();
     let programs = Path::new(env!("CARGO_BIN_EXE_skillhost")).parent().unwrap();
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(
@@ -120,15 +122,15 @@ fn run_python_in(
             .into_iter()
             .chain(env::split_paths(&path)),
     );
-    let path_of_base = if words.ends_with("openai") { "/v1" } else { "" };
+    let base_path = if info.ends_with("openai") { "/v1" } else { "" };
     let mut command = command(Path::new("python3"));
     command
         .arg(file)
         .arg(question)
-        .current_dir(here)
+        .current_dir(current_dir)
         .env("PATH", path.unwrap())
         .env("LANG", "C.UTF-8")
-        .env(base, format!("http://{}{path_of_base}", model.address))
+        .env(base, format!("http://{}{base_path}", model.address))
         .env(key, "secret-key")
         .env("MODEL", "scripted");
     finish(command, "")
@@ -317,7 +319,7 @@ fn each_loop_finds_skill_within_8000_tokens() {
             last_answer(format, "They are the right way up."),
         ]);
         let path = folder.path();
-        let words = format!("python {format}");
+        let info = format!("python {format}");
         let run = match format {
             "responses" => {
                 let mut command = command(&example("agent"));
@@ -330,9 +332,9 @@ fn each_loop_finds_skill_within_8000_tokens() {
                 finish(command, "")
             }
             _ => {
-                let variable = |what: &str| format!("{}_{what}", format.to_uppercase());
+                let variable = |suffix: &str| format!("{}_{suffix}", format.to_uppercase());
                 let (base, key) = (variable("BASE_URL"), variable("API_KEY"));
-                run_python_in(path, &words, &base, &key, &model, "x")
+                run_python_in(path, &info, &base, &key, &model, "x")
             }
         };
         assert_eq!(run.code, 0, "{format}: {run:?}");
@@ -361,7 +363,7 @@ fn each_loop_finds_skill_within_8000_tokens() {
 }
 
 #[test]
-fn loop_ends_without_answer_and_after_service_error() {
+fn loop_fails_after_twenty_turns_or_service_error() {
     let script = script("openai");
     let model = Model::play(vec![script.answers[0].clone(); 30]);
     let run = run_python(
@@ -395,8 +397,8 @@ fn page_shows_only_loops_that_run() {
     let blocks = blocks();
     let loops = blocks
         .iter()
-        .map(|(words, _)| words.as_str())
-        .filter(|words| words.starts_with("python") || words.starts_with("rust"));
+        .map(|(info, _)| info.as_str())
+        .filter(|info| info.starts_with("python") || info.starts_with("rust"));
     assert_eq!(
         loops.collect::<Vec<_>>(),
         ["python openai", "python anthropic", "python gemini"]

@@ -33,7 +33,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn new_project_is_complete_and_named() {
+fn new_project_is_complete_and_uses_name() {
     for language in LANGUAGES {
         let program = Program::new();
         let run = new(&program, &["find-word", "--lang", language]);
@@ -81,7 +81,7 @@ fn new_project_is_complete_and_named() {
 }
 
 #[test]
-fn new_typed_project_is_complete_and_named() {
+fn new_typed_project_is_complete_and_uses_name() {
     for language in LANGUAGES {
         let program = Program::new();
         let run = new(&program, &["find_two-words", "--typed", "--lang", language]);
@@ -167,11 +167,11 @@ fn rust_project_uses_chosen_sdk() {
     ] {
         let program = Program::new();
         let mut words = vec!["find-word", "--lang", "rust"];
-        let brings_sdk = arguments.is_empty();
+        let has_own_sdk = arguments.is_empty();
         words.extend(arguments);
         assert_eq!(new(&program, &words).code, 0);
         let project = program.folder.path().join("find-word");
-        assert_eq!(project.join("sdk").exists(), brings_sdk);
+        assert_eq!(project.join("sdk").exists(), has_own_sdk);
         let manifest = project.join("Cargo.toml");
         let manifest = fs::read_to_string(manifest).unwrap();
         assert!(manifest.contains(&line), "{manifest}");

@@ -23,7 +23,7 @@ const DEFINITIONS: usize = 16 * 1024;
 #[derive(Default)]
 struct ScriptedIndex {
     answer: Mutex<SearchResult>,
-    asked: Mutex<Vec<(String, usize)>>,
+    queries: Mutex<Vec<(String, usize)>>,
     updates: AtomicUsize,
 }
 
@@ -46,9 +46,9 @@ impl SkillIndex for ScriptedIndex {
         self.updates.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ignores what is allowed: the host must check it.
+    /// Ignores the filter of allowed skills, because the host must check each hit itself.
     fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
-        self.asked.lock().unwrap().push((query.to_owned(), limit));
+        self.queries.lock().unwrap().push((query.to_owned(), limit));
         self.answer.lock().unwrap().clone()
     }
 }
@@ -57,7 +57,7 @@ fn skill(name: &str, description: &str) -> String {
     format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n")
 }
 
-/// Makes `count` skills with descriptions of `characters` characters.
+/// Writes `count` skills with descriptions of at least `characters` characters.
 fn catalog(count: usize, characters: usize) -> Folders {
     let folders = Folders::new();
     for number in 0..count {
@@ -68,12 +68,12 @@ fn catalog(count: usize, characters: usize) -> Folders {
     folders
 }
 
-fn searching(folders: &Folders, index: &Arc<ScriptedIndex>) -> HostBuilder {
+fn builder_with_index(folders: &Folders, index: &Arc<ScriptedIndex>) -> HostBuilder {
     let index: Arc<dyn SkillIndex> = Arc::clone(index) as _;
     builder().skills(&folders.root).index(index)
 }
 
-fn offered(host: &Host) -> Vec<String> {
+fn offered_tools(host: &Host) -> Vec<String> {
     let definitions = host.definitions().into_iter();
     definitions.map(|definition| definition.name).collect()
 }
@@ -86,7 +86,7 @@ fn has_enum(host: &Host) -> bool {
 }
 
 /// Lists all skills, page by page. Returns their names, and the pages' lengths.
-fn follow(host: &Host, mut arguments: Value) -> (Vec<String>, Vec<usize>) {
+fn list_all(host: &Host, mut arguments: Value) -> (Vec<String>, Vec<usize>) {
     let (mut names, mut pages) = (Vec::new(), Vec::new());
     loop {
         let page = call(host, "list_skills", arguments.clone())
@@ -107,7 +107,7 @@ fn follow(host: &Host, mut arguments: Value) -> (Vec<String>, Vec<usize>) {
 }
 
 #[test]
-fn definitions_list_200_skills_and_have_16_kib() {
+fn definitions_list_200_skills_within_16_kib() {
     let long = |number: usize| format!("{number:03}{}", "n".repeat(61));
     let quotes = |number: usize| format!("{number:03}{}", "\"".repeat(61));
     let wide = |number: usize| format!("{number:03}{}", "技".repeat(80));
@@ -128,7 +128,7 @@ fn definitions_list_200_skills_and_have_16_kib() {
             fs::create_dir(folders.root.join(name(number))).unwrap();
         }
         let index = ScriptedIndex::new(Coverage::All, &[]);
-        let host = build(searching(&folders, &index).search_offer(SearchOffer::Always));
+        let host = build(builder_with_index(&folders, &index).search_offer(SearchOffer::Always));
         assert_eq!(has_enum(&host), listed, "{count} such as {}", name(0));
         let bytes = exchange::mcp_tools(&host.definitions()).to_string().len();
         assert!(
@@ -137,7 +137,7 @@ fn definitions_list_200_skills_and_have_16_kib() {
             name(0)
         );
     }
-    // If the grant names few of many skills, the definition lists those.
+    // The definition lists the granted skills if they are few of many.
     let folders = catalog(300, 6);
     let few = Grant::new().skills(["skill-000?"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("read_skill", few));
@@ -155,24 +155,24 @@ fn offers_find_skills_when_prompt_omits_skills() {
         (&few, SearchOffer::Always, true),
         (&many, SearchOffer::Never, false),
     ] {
-        let host = build(searching(folders, &index).search_offer(offer));
-        let is_offered = offered(&host).contains(&"find_skills".to_owned());
+        let host = build(builder_with_index(folders, &index).search_offer(offer));
+        let is_offered = offered_tools(&host).contains(&"find_skills".to_owned());
         assert_eq!(is_offered, expected, "{offer:?}");
         let section = host.prompt(Style::List);
         assert!(prompt::tokens(&section.text) <= 4000);
         let named = section.text.contains("find_skills");
         assert_eq!(named, section.left_out > 0 && offer != SearchOffer::Never);
-        // Every offered tool can be called, and so can a hidden one.
+        // The tool can be called even when it is not offered, except with `Never`.
         let called = call(&host, "find_skills", json!({"query": "words"}));
         let unknown = matches!(called, Err(CallError::UnknownTool { .. }));
         assert_eq!(unknown, offer == SearchOffer::Never, "{called:?}");
     }
-    // A larger budget holds all skills.
-    let host = build(searching(&many, &index).prompt_budget(40_000));
-    assert!(!offered(&host).contains(&"find_skills".to_owned()));
+    // All skills fit in a larger budget.
+    let host = build(builder_with_index(&many, &index).prompt_budget(40_000));
+    assert!(!offered_tools(&host).contains(&"find_skills".to_owned()));
     // Without an index, nothing can be found.
     let host = build(builder().skills(&many.root));
-    assert!(!offered(&host).contains(&"find_skills".to_owned()));
+    assert!(!offered_tools(&host).contains(&"find_skills".to_owned()));
     let called = call(&host, "find_skills", json!({"query": "words"}));
     assert!(matches!(called, Err(CallError::UnknownTool { .. })));
     assert!(
@@ -183,18 +183,18 @@ fn offers_find_skills_when_prompt_omits_skills() {
 }
 
 #[test]
-fn index_is_updated_when_host_is_told_to() {
+fn updates_index_only_on_request() {
     let folders = catalog(1, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let updates = || index.updates.load(Ordering::SeqCst);
-    let host = build(searching(&folders, &index));
+    let host = build(builder_with_index(&folders, &index));
     assert_eq!(updates(), 0);
     host.update_index();
     assert_eq!(updates(), 1);
-    let rebuilt = block_on(searching(&folders, &index).rebuild(&host)).unwrap();
+    let rebuilt = block_on(builder_with_index(&folders, &index).rebuild(&host)).unwrap();
     rebuilt.update_index();
     assert_eq!(updates(), 2);
-    let never = searching(&folders, &index).search_offer(SearchOffer::Never);
+    let never = builder_with_index(&folders, &index).search_offer(SearchOffer::Never);
     build(never).update_index();
     assert_eq!(updates(), 2);
 }
@@ -219,7 +219,7 @@ fn find_skills_lists_current_skills_one_per_line() {
         ],
     );
     let grant = Grant::new().skills(["a", "b", "gone", "empty"]).unwrap();
-    let host = build(searching(&folders, &index).grant("find_skills", grant));
+    let host = build(builder_with_index(&folders, &index).grant("find_skills", grant));
     fs::remove_dir_all(folders.root.join("gone")).unwrap();
     let found = call(&host, "find_skills", json!({"query": " bake \n"})).unwrap();
     let text = found.text();
@@ -235,13 +235,13 @@ fn find_skills_lists_current_skills_one_per_line() {
         found.record()["skills"][0]["matches"],
         json!(["bread", "How to bake"])
     );
-    let asked = std::mem::take(&mut *index.asked.lock().unwrap());
-    assert_eq!(asked[0], ("bake".to_owned(), 5));
+    let queries = std::mem::take(&mut *index.queries.lock().unwrap());
+    assert_eq!(queries[0], ("bake".to_owned(), 5));
     // The host reads the current description.
     folders.write("b/SKILL.md", skill("b", "Brews beer."));
     let text = model_text(&host, "find_skills", json!({"query": "bake", "limit": 999}));
     assert!(text.starts_with("b: Brews beer."), "{text}");
-    assert_eq!(index.asked.lock().unwrap()[0].1, 20);
+    assert_eq!(index.queries.lock().unwrap()[0].1, 20);
 }
 
 #[test]
@@ -258,7 +258,10 @@ fn find_skills_reports_coverage_and_next_step() {
         (Coverage::Descriptions, &[], "No skill fits."),
         (Coverage::Nothing, &[], "The skills cannot be searched yet"),
     ] {
-        let host = build(searching(&folders, &ScriptedIndex::new(coverage, hits)));
+        let host = build(builder_with_index(
+            &folders,
+            &ScriptedIndex::new(coverage, hits),
+        ));
         let text = model_text(&host, "find_skills", json!({"query": "x"}));
         assert!(text.starts_with(expected), "{text}");
         let listed = call(&host, "list_skills", json!({"query": "x"}));
@@ -289,7 +292,7 @@ fn find_skills_answers_at_most_8_kib() {
     let long = "技".repeat(1000);
     let reasons = [long.as_str(); 50];
     let hits: Vec<(&str, &[&str])> = names.iter().map(|name| (&**name, &reasons[..])).collect();
-    let host = build(searching(
+    let host = build(builder_with_index(
         &folders,
         &ScriptedIndex::new(Coverage::All, &hits),
     ));
@@ -323,11 +326,11 @@ fn list_skills_pages_show_each_skill_once() {
     let all: Vec<String> = (0..250)
         .map(|number| format!("skill-{number:04}"))
         .collect();
-    let (names, pages) = follow(&host, json!({}));
+    let (names, pages) = list_all(&host, json!({}));
     assert_eq!((&names, pages.len()), (&all, 3));
-    let (names, pages) = follow(&host, json!({"limit": 7}));
+    let (names, pages) = list_all(&host, json!({"limit": 7}));
     assert_eq!((&names, pages.len()), (&all, 36));
-    let (names, _) = follow(&host, json!({"limit": u64::MAX}));
+    let (names, _) = list_all(&host, json!({"limit": u64::MAX}));
     assert_eq!(names, all);
     // The skill that a cursor names disappears between two pages.
     fs::remove_dir_all(folders.root.join("skill-0100")).unwrap();
@@ -349,7 +352,7 @@ fn list_skills_pages_show_each_skill_once() {
 fn list_skills_answers_at_most_32_kib() {
     let folders = catalog(100, 1024);
     let host = build(builder().skills(&folders.root));
-    let (names, pages) = follow(&host, json!({}));
+    let (names, pages) = list_all(&host, json!({}));
     assert_eq!(BTreeSet::from_iter(&names).len(), 100);
     assert_eq!(names.len(), 100);
     assert!(pages.len() > 3);
@@ -363,10 +366,10 @@ fn list_skills_answers_at_most_32_kib() {
 }
 
 #[test]
-fn invalid_request_or_cursor_gets_an_error() {
+fn refuses_invalid_queries_limits_and_cursors() {
     let folders = catalog(3, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
-    let host = build(searching(&folders, &index).search_offer(SearchOffer::Always));
+    let host = build(builder_with_index(&folders, &index).search_offer(SearchOffer::Always));
     let find = |query: &str| ("find_skills", json!({"query": query}));
     let list = |arguments: Value| ("list_skills", arguments);
     let no_words = "The query has no words";
@@ -428,17 +431,17 @@ fn invalid_request_or_cursor_gets_an_error() {
         assert!(text.contains(expected), "{tool}: {text}");
         assert!(text.len() < 400, "{tool}: {} bytes", text.len());
     }
-    assert_eq!(*index.asked.lock().unwrap(), []);
-    // These are words.
+    assert_eq!(*index.queries.lock().unwrap(), []);
+    // These queries have words.
     for query in ["C++", "天気", "a.*b", "\u{202e}abc", "שלום", "¿qué?"] {
         let text = model_text(&host, "find_skills", json!({"query": query}));
         assert!(text.starts_with("No skill fits."), "{query}: {text}");
     }
-    assert_eq!(index.asked.lock().unwrap().len(), 6);
+    assert_eq!(index.queries.lock().unwrap().len(), 6);
 }
 
 #[test]
-fn third_party_names_have_the_same_bound() {
+fn bounds_skill_names_in_third_party_definitions() {
     let folders = catalog(201, 6);
     let host = build(builder().tools(guests()).skills(&folders.root));
     let bytes = exchange::mcp_tools(&host.definitions()).to_string();
@@ -449,7 +452,7 @@ fn third_party_names_have_the_same_bound() {
 fn prompt_names_only_allowed_tools() {
     let folders = catalog(20, 60);
     let index = ScriptedIndex::new(Coverage::All, &[]);
-    let host = build(searching(&folders, &index).prompt_budget(300));
+    let host = build(builder_with_index(&folders, &index).prompt_budget(300));
     for (tools, expected) in [
         (&["*"][..], Some("find_skills")),
         (&["read_*", "list_skills"], Some("list_skills")),

@@ -1,4 +1,4 @@
-//! Folders of skills: several roots, names, problems.
+//! Catalogs: several roots, names of skills, and reported problems.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -116,7 +116,7 @@ fn skips_entries_that_cannot_be_skills() {
 }
 
 #[test]
-fn reports_and_does_not_read_documentation_outside_skill() {
+fn reports_but_never_reads_skill_md_outside_skill() {
     let folders = Folders::new();
     fs::create_dir(folders.root.join("a")).unwrap();
     symlink(
@@ -153,15 +153,15 @@ fn each_call_reads_the_current_skill() {
     type Change<'a> = (&'a str, &'a dyn Fn(), &'a str);
     let changes: [Change<'_>; 9] = [
         ("nothing", &|| {}, "first"),
-        ("a file", &|| write("second"), "second"),
+        ("a changed file", &|| write("second"), "second"),
         (
             "moved away",
             &|| fs::rename(&skill, &aside).unwrap(),
             unknown,
         ),
-        ("another in its place", &|| write("third"), "third"),
+        ("replaced", &|| write("third"), "third"),
         (
-            "exchanged",
+            "exchanged with the moved one",
             &|| {
                 fs::rename(&skill, folders.root.join("third")).unwrap();
                 fs::rename(&aside, &skill).unwrap();
@@ -169,9 +169,9 @@ fn each_call_reads_the_current_skill() {
             "second",
         ),
         ("removed", &|| fs::remove_dir_all(&skill).unwrap(), unknown),
-        ("made anew", &|| write("fourth"), "fourth"),
+        ("created again", &|| write("fourth"), "fourth"),
         (
-            "a link to itself, elsewhere",
+            "replaced by a link to it",
             &|| {
                 fs::rename(&skill, &aside).unwrap();
                 symlink(&aside, &skill).unwrap();
@@ -179,7 +179,7 @@ fn each_call_reads_the_current_skill() {
             unknown,
         ),
         (
-            "back again",
+            "moved back",
             &|| {
                 fs::remove_file(&skill).unwrap();
                 fs::rename(&aside, &skill).unwrap();
@@ -231,7 +231,8 @@ fn unreadable_skill_is_not_read_from_later_root() {
     let options = ["--skills", &*roots[0], "--skills", &*roots[1]];
     let call = ["call", "read_skill", "{\"skill_name\":\"both\"}"];
     let (skill, root) = (first.root.join("both"), first.root.clone());
-    // The skill's folder cannot be opened; or the root can be listed, but nothing in it opened.
+    // In the first case the skill's folder cannot be opened. In the second the root can be listed,
+    // but nothing in it can be opened.
     for (path, mode) in [(skill, 0o000), (root, 0o444)] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let run = run_unprivileged(&[&options[..], &call].concat());

@@ -101,7 +101,7 @@ fn combines_options_before_and_after_the_verb() {
 }
 
 #[test]
-fn refuses_configuration_that_is_no_file() {
+fn refuses_configuration_that_is_not_a_file() {
     use std::os::unix::fs::symlink;
 
     for make in [
@@ -165,7 +165,7 @@ fn reports_unloadable_component_and_serves_the_rest() {
 }
 
 #[test]
-fn closed_pipe_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let program = program();
     program.write("skills/calculator/large.txt", "x".repeat(4 << 20));
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
@@ -219,12 +219,12 @@ fn cache_is_private_and_can_be_off() {
 fn default_cache_is_not_in_current_folder() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
-    for (base, place) in [
+    for (base, expected) in [
         (Some("relative".into()), "home/.cache"),
         (Some(at("absolute")), "absolute"),
         (None, "home/.cache"),
     ] {
-        // A call that compiles nothing.
+        // This call compiles nothing.
         let mut command = program.command(&["call", "none"]);
         command
             .env_remove("SKILLHOST_CACHE")
@@ -232,7 +232,7 @@ fn default_cache_is_not_in_current_folder() {
         command.envs(base.iter().map(|base| ("XDG_CACHE_HOME", base)));
         let run = finish(command, "");
         assert_eq!(run.code, 2, "{base:?}: {run:?}");
-        assert!(at(place).join("skillhost").is_dir(), "{base:?}");
+        assert!(at(expected).join("skillhost").is_dir(), "{base:?}");
         assert!(!at("relative").exists(), "{base:?}");
     }
 }

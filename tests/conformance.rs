@@ -195,7 +195,7 @@ fn hostile_and_unchecked_guests_fail() {
 }
 
 #[test]
-fn bad_file_fails_check_missing_file_fails_run() {
+fn unloadable_file_fails_check_and_missing_file_run() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();
@@ -227,7 +227,7 @@ fn bad_file_fails_check_missing_file_fails_run() {
 }
 
 #[test]
-fn page_lists_every_check_and_its_cases_pass() {
+fn page_lists_every_check_and_valid_cases() {
     let page = fs::read_to_string(repository().join("docs/guides/test-tools.md")).unwrap();
     for rule in rules() {
         let row = format!("| `{}` | {} |", rule.id, rule.sentence);

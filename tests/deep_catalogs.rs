@@ -1,4 +1,4 @@
-//! Roots with `depth`, skills of one name, and the files found in a skill's folder.
+//! Roots with `depth`, skills with the same name, and the files found in a skill's folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ fn deep(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
     }
 }
 
-/// Writes a skill whose text is its path.
+/// Writes a skill whose text contains its path.
 fn write(folders: &Folders, path: &str) {
     let name = path.rsplit('/').next().unwrap();
     let text = format!("---\nname: {name}\ndescription: At {path}.\n---\nText of {path}.\n");
@@ -71,7 +71,7 @@ fn finds_skills_to_depth_and_none_inside_skills() {
 }
 
 #[test]
-fn skills_of_one_name_get_distinct_names() {
+fn skills_with_same_name_get_distinct_names() {
     let folders = Folders::new();
     for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x", "c.d/x"] {
         write(&folders, path);
@@ -82,23 +82,23 @@ fn skills_of_one_name_get_distinct_names() {
         build(host.grant("read_skill", grant))
     };
     let all = host(&["*"]);
-    let places = [
+    let skills_with_paths = [
         ("x", "a/x"),
         ("b.x", "b/x"),
         ("c.d.x", "c/d/x"),
         ("y", "a/y"),
-        // A folder's name takes no name that another skill has by its path.
+        // The folder `e/b.x` is not named `b.x`, because `b/x` already has this name.
         ("e.b.x", "e/b.x"),
         ("d.x", "f/c/d.x"),
     ];
-    for (name, path) in places {
+    for (name, path) in skills_with_paths {
         assert_eq!(read(&all, name), format!("Text of {path}.\n"));
         let file = folders.root.join(path).join("SKILL.md");
         let text = model_text(&all, "read_skill_file", json!({"path": file}));
         assert!(text.contains(&format!("At {path}.")), "{text}");
         // A grant of one name covers nothing else.
         let one = host(&[name]);
-        for (other, _) in places {
+        for (other, _) in skills_with_paths {
             let text = read(&one, other);
             assert_eq!(text.starts_with("Text of"), other == name, "{name}: {text}");
         }
@@ -108,7 +108,7 @@ fn skills_of_one_name_get_distinct_names() {
         assert_eq!(property["enum"], json!([name]));
     }
     let listing = all.catalog().list();
-    assert_eq!(listing.skills.len(), places.len());
+    assert_eq!(listing.skills.len(), skills_with_paths.len());
     let skipped = listing
         .problems
         .iter()
@@ -118,7 +118,7 @@ fn skills_of_one_name_get_distinct_names() {
         skipped.len() == 1 && skipped[0].contains("/c.d/x`"),
         "{skipped:?}"
     );
-    // SKILL.md must have the folder's own name.
+    // The name in SKILL.md is compared with the folder's name, in which a dot is a problem.
     for skill in &listing.skills {
         let is_dotted = skill.name == "e.b.x" || skill.name == "d.x";
         assert_eq!(skill.problems.is_empty(), !is_dotted, "{}", skill.name);
@@ -164,7 +164,7 @@ fn hidden_skill_of_later_root_has_own_name() {
         ("both", "first"),
         ("root2.both", "second"),
         ("only", "only"),
-        // A folder with such a name, not another name for a skill that nothing hides.
+        // This is a folder's own name: nothing hides the skill `only`, so it has no other name.
         ("root1.only", "root1.only"),
         // The earlier root's folder wins, and the lists name it.
         ("root2.all", "first root2.all"),
@@ -180,7 +180,7 @@ fn hidden_skill_of_later_root_has_own_name() {
     ] {
         assert!(read(&all, name).contains("not found"), "{name}");
     }
-    // The operator's order hides it, so no list names it.
+    // No list names the second root's `both`, because the operator's order hides it.
     assert_eq!(
         all.catalog().names(),
         ["all", "both", "only", "root1.only", "root2.all"]
@@ -191,7 +191,7 @@ fn hidden_skill_of_later_root_has_own_name() {
 }
 
 #[test]
-fn call_follows_skills_that_come_move_and_go() {
+fn call_notices_added_moved_and_removed_skills() {
     let folders = Folders::new();
     write(&folders, "a/one");
     let host = build(builder().skills_root(deep(&folders.root, 2)));
@@ -200,7 +200,7 @@ fn call_follows_skills_that_come_move_and_go() {
     type Change<'a> = (&'a str, &'a dyn Fn(), &'a str);
     let changes: [Change<'_>; 6] = [
         (
-            "moved to another author",
+            "a move to another author",
             &|| {
                 fs::create_dir(path("b")).unwrap();
                 fs::rename(path("a/one"), path("b/one")).unwrap();
@@ -208,7 +208,7 @@ fn call_follows_skills_that_come_move_and_go() {
             "Text of a/one.\n",
         ),
         (
-            "its author behind a symlink",
+            "an author's folder behind a symlink",
             &|| {
                 fs::rename(path("b"), folders.outside.join("b")).unwrap();
                 symlink(folders.outside.join("b"), path("b")).unwrap();
@@ -216,12 +216,12 @@ fn call_follows_skills_that_come_move_and_go() {
             "Error: Skill 'one' not found.",
         ),
         (
-            "another one",
+            "a new skill",
             &|| write(&folders, "c/one"),
             "Text of c/one.\n",
         ),
         (
-            "a symlink in its place",
+            "a symlink instead of the skill",
             &|| {
                 fs::rename(path("c/one"), path("aside")).unwrap();
                 symlink(&folders.outside, path("c/one")).unwrap();
@@ -229,7 +229,7 @@ fn call_follows_skills_that_come_move_and_go() {
             "Error: Skill 'one' not found.",
         ),
         (
-            "no SKILL.md at first",
+            "a folder without SKILL.md",
             &|| {
                 fs::remove_file(path("c/one")).unwrap();
                 fs::create_dir(path("c/one")).unwrap();
@@ -237,14 +237,14 @@ fn call_follows_skills_that_come_move_and_go() {
             "Error: Skill 'one' not found.",
         ),
         (
-            "its SKILL.md",
+            "a new SKILL.md",
             &|| write(&folders, "c/one"),
             "Text of c/one.\n",
         ),
     ];
     for (change, make, expected) in changes {
         make();
-        // The next search comes only after a while.
+        // The host searches the folders again only after a while.
         wait_until(&format!("{change} is not noticed"), || {
             let text = read(&host, "one");
             assert!(!text.contains(CANARY), "{change}");
@@ -300,7 +300,7 @@ fn searches_no_links_in_a_root_with_depth() {
 }
 
 #[test]
-fn documentation_is_found_under_every_spelling() {
+fn finds_skill_md_in_every_letter_case() {
     let folders = Folders::new();
     for spelling in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.Md"] {
         folders.write(
@@ -312,7 +312,7 @@ fn documentation_is_found_under_every_spelling() {
     folders.write("both/skill.md", "lower");
     folders.write("none/docs/SKILL.md", "deeper");
     let host = build(builder().skills(&folders.root));
-    let asked = ["SKILL.md", "SKILL.MD", "skill.md", "sKILL.md", "./SKILL.md"];
+    let paths = ["SKILL.md", "SKILL.MD", "skill.md", "sKILL.md", "./SKILL.md"];
     let files = |skill: &str, path: &str| {
         [
             model_text(
@@ -329,7 +329,7 @@ fn documentation_is_found_under_every_spelling() {
     };
     for spelling in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.Md"] {
         let skill = spelling.replace('.', "_");
-        for path in asked {
+        for path in paths {
             assert_eq!(files(&skill, path), [spelling; 2], "{path} of {skill}");
         }
         assert_eq!(read(&host, &skill), spelling);
@@ -379,7 +379,7 @@ fn first_paragraph_describes_a_skill_without_description() {
 }
 
 #[test]
-fn follows_no_link_for_skill_of_author() {
+fn follows_no_link_that_replaces_skill() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(&folders.outside).unwrap();
@@ -398,7 +398,7 @@ fn follows_no_link_for_skill_of_author() {
 }
 
 #[test]
-fn follows_no_link_for_folder_above_skill() {
+fn follows_no_link_that_replaces_parent_of_skill() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(folders.outside.join("author/a")).unwrap();

@@ -1,5 +1,5 @@
-//! Components built with each published version of the package, in every kit's language. Those in
-//! `tests/fixtures/` must always run.
+//! The components in `tests/fixtures/`, built with each published version of the WIT package in
+//! every kit's language. They must always run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns all versions, with their components unpacked, checked by digest, and compiled into the
-/// tests' cache, because some take seconds.
+/// tests' cache. Compiling some of them takes seconds.
 fn versions() -> &'static [Version] {
     static VERSIONS: OnceLock<Vec<Version>> = OnceLock::new();
     VERSIONS.get_or_init(|| {
@@ -55,7 +55,7 @@ fn versions() -> &'static [Version] {
                 versions.push(version);
             }
         }
-        // Each version has every kit's language.
+        // Each version has a component in each of the four kits' languages.
         versions.sort_by(|one: &Version, other| one.name.cmp(&other.name));
         let names = versions
             .iter()
@@ -66,7 +66,7 @@ fn versions() -> &'static [Version] {
 }
 
 impl Version {
-    /// Returns the committed digests by the names of files.
+    /// Returns the committed digests by file name.
     fn sums(&self) -> BTreeMap<String, String> {
         let text = fs::read_to_string(self.folder.join("SHA256SUMS")).unwrap();
         let line = |line: &str| {
@@ -95,13 +95,13 @@ impl Version {
             let mut decoder = ruzstd::decoding::StreamingDecoder::new(&packed[..]).unwrap();
             std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
             assert_eq!(sums.remove(&name), Some(hex(&bytes)), "{name}");
-            // Another test run may be reading the file.
+            // Replace the file atomically, because another test run may be reading it.
             let file = self.unpacked.join(&name);
-            let whole = self
+            let temporary = self
                 .unpacked
                 .join(format!(".{name}.{}", std::process::id()));
-            fs::write(&whole, bytes).unwrap();
-            fs::rename(whole, file).unwrap();
+            fs::write(&temporary, bytes).unwrap();
+            fs::rename(temporary, file).unwrap();
         }
         assert_eq!(sums, BTreeMap::new(), "a digest without a component");
     }
@@ -111,8 +111,8 @@ impl Version {
         serde_json::from_slice(&cases).unwrap()
     }
 
-    /// Makes a host with these components, each of which may read one skill and start the
-    /// notes in it.
+    /// Builds a host with these components. Each may read one skill and start its notes as
+    /// scripts.
     fn host(&self, builder: HostBuilder, root: &Path, skill: &str) -> Host {
         let builder = builder.without_embedded_tools().skills(root);
         let grant = || {
@@ -150,15 +150,15 @@ fn runs_components_of_every_published_version() {
         let skills = fixtures().join("skills");
         let host = version.host(builder(), &skills, "harbours");
         let index = Arc::new(MemoryIndex::new());
-        let searching = builder().index(Arc::clone(&index) as _);
-        let searching = version.host(searching, &skills, "harbours");
-        searching.update_index();
+        let indexed = builder().index(Arc::clone(&index) as _);
+        let host_with_index = version.host(indexed, &skills, "harbours");
+        host_with_index.update_index();
         assert!(index.wait_until_ready(Duration::from_secs(60)));
         let mut answered = BTreeSet::new();
         for case in version.cases() {
             let tool = case["tool"].as_str().unwrap();
             let host = match case["index"].as_bool() {
-                Some(true) => &searching,
+                Some(true) => &host_with_index,
                 _ => &host,
             };
             let outcome = outcome(call(host, tool, case["arguments"].clone()));
@@ -171,7 +171,7 @@ fn runs_components_of_every_published_version() {
             if case["arguments"].get("skill_name").is_none() {
                 continue;
             }
-            // Without a grant they can read nothing.
+            // The components cannot read a skill without a grant.
             let mut denied = case["arguments"].clone();
             denied["skill_name"] = json!("other");
             let stopped = call(host, tool, denied).unwrap_err();
@@ -221,15 +221,15 @@ fn command_line_runs_components_of_every_published_version() {
             let file = version.unpacked.join(format!("{tool}.wasm"));
             let run = program.run(&["inspect", file.to_str().unwrap(), "--output", "json"]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{tool}");
-            let seen: Value = serde_json::from_str(&run.stdout).unwrap();
+            let inspected: Value = serde_json::from_str(&run.stdout).unwrap();
             let interface = format!("skillhost:tool/tools@{}", version.name);
-            assert_eq!(seen["interface"], interface, "{tool}");
-            assert_eq!(seen["tools"][0]["name"], tool, "{tool}");
+            assert_eq!(inspected["interface"], interface, "{tool}");
+            assert_eq!(inspected["tools"][0]["name"], tool, "{tool}");
         }
     }
 }
 
-/// The example in C has its own SHA-256; a library's is compared with it.
+/// Compares the SHA-256 code of the example in C with a library's.
 #[test]
 fn checksum_agrees_with_another_library_near_block_sizes() {
     let folders = Folders::new();

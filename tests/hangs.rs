@@ -9,11 +9,11 @@ use crate::support::process::{Process, output};
 use crate::support::watchdog::PATIENCE_VARIABLE;
 use crate::support::{block_on, own_process_argument, own_process_command, repository};
 
-/// A time longer than the patience of the tests below.
+/// A time longer than the limit of the tests below.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The test that hangs on purpose, in its own process.
-const HANGS: &str = "hangs::hanging_test_is_named_and_its_processes_killed";
+const HANGS: &str = "hangs::names_hanging_test_and_kills_its_processes";
 
 /// Starts a process that runs longer than any test may. Prints its id.
 fn sleeper() -> Process {
@@ -22,7 +22,7 @@ fn sleeper() -> Process {
     process
 }
 
-/// Hangs in one way.
+/// Hangs in the given way.
 fn hang(way: &str) {
     match way {
         "for a process" => {
@@ -52,7 +52,7 @@ fn hang(way: &str) {
 }
 
 #[test]
-fn hanging_test_is_named_and_its_processes_killed() {
+fn names_hanging_test_and_kills_its_processes() {
     if let Some(way) = own_process_argument() {
         return hang(&way);
     }
@@ -66,20 +66,20 @@ fn hanging_test_is_named_and_its_processes_killed() {
         ("for a future", "the future did not end in 1s"),
         ("at a panic", "on purpose"),
     ];
-    let ends = |way, said| {
+    let check = |way, message| {
         let run = output(own_process_command(HANGS, way).env(PATIENCE_VARIABLE, "1000"));
         let stdout = String::from_utf8_lossy(&run.stdout);
         let stderr = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(101), "{way}: {stdout}{stderr}");
-        assert!(stderr.contains(said), "{way}: {stderr}");
+        assert!(stderr.contains(message), "{way}: {stderr}");
         assert!(stderr.contains(HANGS), "{way}: {stderr}");
         let (_, pid) = stdout.split_once("pid ").unwrap();
         let (pid, _) = pid.split_once('.').unwrap();
         assert!(!Path::new("/proc").join(pid).exists(), "{way}: {pid}");
     };
     thread::scope(|scope| {
-        for (way, said) in ways {
-            scope.spawn(move || ends(way, said));
+        for (way, message) in ways {
+            scope.spawn(move || check(way, message));
         }
     });
 }
@@ -92,7 +92,7 @@ fn tests_bound_waits_for_processes_and_channels() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            // Files that are not part of the suite, that bound the waits, or this one.
+            // Skips code outside the suite, the code that bounds waits, and this file.
             if [
                 "escapes",
                 "fuzz",

@@ -102,7 +102,7 @@ fn paths_outside_home_and_roots_are_path_traversal() {
 }
 
 #[test]
-fn requires_a_skill_without_a_home_folder() {
+fn call_without_skill_needs_home_folder() {
     let folders = Folders::new();
     let host = build(builder().skills(&folders.root));
     assert_eq!(

@@ -2,11 +2,11 @@
 
 mod support;
 
-// Tests that hang: each is named and ended.
+// Tests that hang: each is named, and its processes are killed.
 mod hangs;
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
-// Help for wrong calls, case by case, beside the contracts' words.
+// Help that failed calls get in addition to the contracts' wording, case by case.
 mod help;
 // The tool that lists a skill's files.
 mod list_files_in_skill;
@@ -16,7 +16,7 @@ mod omitted;
 mod sandbox;
 // Calls that write in memory, in copy-on-write views.
 mod view;
-// Guests that attack the host, each with its ending.
+// Guests that attack the host, and the end of each attack.
 mod hostile;
 // Components that attack while they are loaded.
 mod hostile_components;
@@ -38,9 +38,9 @@ mod typed;
 mod conformance;
 // The example of a tool in Rust.
 mod search_in_skill;
-// Shares of slots, queue and memory.
+// Budgets of slots, waiting calls and memory.
 mod quotas;
-// Grants, each with its denied side.
+// Grants: the access that each allows, and the access that it does not.
 mod grants;
 // The requests and secrets that components ask for, as operators see them.
 mod needs;
@@ -64,7 +64,7 @@ mod audit;
 mod scripts;
 // Observers of calls.
 mod observer;
-// Folders of skills: several roots, names, problems.
+// Catalogs: several roots, names of skills, and reported problems.
 mod catalog;
 // Roots of links, hidden folders, Kubernetes volumes, and the usual places by name.
 mod layouts;
@@ -74,7 +74,7 @@ mod budgets;
 mod bad_catalogs;
 // Skills that lists for models leave out.
 mod unlisted;
-// Roots with `depth`, and skills of one name.
+// Roots with `depth`, and skills with the same name.
 mod deep_catalogs;
 // Roots named by mistake, and the arguments of `check`.
 mod wrong_roots;
@@ -114,7 +114,7 @@ mod builds;
 mod path_checks;
 // Paths and names against string checks, sandbox and tools.
 mod paths;
-// The fuzz targets, each for a moment.
+// The fuzz targets, each run briefly.
 mod fuzzing;
 // The packing of releases.
 mod release;

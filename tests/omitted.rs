@@ -167,8 +167,8 @@ fn configuration_replaces_omitted_names() {
     for name in ["", ".", "..", "a/b", "a\\u0000"] {
         let text = format!("\nomitted_names = [\".git\", \"{name}\"]\n");
         let error = config(&text).unwrap_err().to_string();
-        let place = "`skillhost.toml`, line 2: `omitted_names` has `";
-        assert!(error.starts_with(place), "{name}: {error}");
+        let start = "`skillhost.toml`, line 2: `omitted_names` has `";
+        assert!(error.starts_with(start), "{name}: {error}");
     }
 }
 
@@ -183,7 +183,7 @@ fn other_components_list_folders_as_they_are() {
 }
 
 #[test]
-fn check_says_how_much_is_left_out() {
+fn check_reports_number_and_size_of_omitted_files() {
     let folders = skill_in_a_checkout();
     let finding = |path: &str| {
         let findings = check::check_folder(&folders.root.join(path)).unwrap();

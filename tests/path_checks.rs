@@ -1,4 +1,4 @@
-//! The guest SDK's string checks alone, without folder and sandbox.
+//! The guest SDK's string checks alone, without a folder or the sandbox.
 
 use skillhost_guest::{FailureKind, PathError, SkillPath, check_skill_name};
 

@@ -22,7 +22,7 @@ fn rendered(form: &str) -> String {
 }
 
 #[test]
-fn table_and_the_picture_show_the_figures() {
+fn table_and_picture_show_current_figures() {
     let page = fs::read_to_string(repository().join("docs/performance.md")).unwrap();
     let rewrite = "rewrite it with `bench/compare/run --from docs/performance.json --to \
                    docs/performance --page docs/performance.md`";
@@ -32,7 +32,7 @@ fn table_and_the_picture_show_the_figures() {
 }
 
 #[test]
-fn figures_are_of_a_complete_run() {
+fn figures_come_from_complete_run() {
     let figures = fs::read_to_string(repository().join("docs/performance.json")).unwrap();
     let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
     assert_eq!(figures["quick"], false);

@@ -10,11 +10,14 @@ use crate::support::repository;
 /// The pages whose commands are run.
 const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents.md"];
 
-/// The start of a command in the README, for readers who installed nothing, and in the guides.
+/// The start of a command: in the README, for readers who have not installed the program, and in
+/// the guides.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
-/// The start of each command that needs a network or does not end. `tests/clients/run`
-/// runs the client and the server, `.ci/run` the tests, `tests/release/run` what installs a release.
+/// The start of each command that needs a network or does not end.
+///
+/// `tests/clients/run` runs the client and the server, `.ci/run` the tests, and `tests/release/run`
+/// the commands that install a release.
 const NOT_RUN: [&str; 5] = [
     "cargo test\n",
     "uvx skillhost call ",
@@ -121,7 +124,7 @@ fn configuration_for_mcp_clients_starts_a_server() {
 }
 
 #[test]
-fn ci_runs_the_readmes_test_command() {
+fn ci_runs_test_command_of_readme() {
     let ci = fs::read_to_string(repository().join(".ci/run")).unwrap();
     assert!(ci.lines().any(|line| line.trim() == "cargo test"));
 }
@@ -145,7 +148,7 @@ fn every_configuration_on_a_page_is_valid() {
         let page = fs::read_to_string(&file).unwrap();
         for block in page.split("```toml\n").skip(1) {
             let block = block.split("```").next().unwrap();
-            // A file `needs.toml`.
+            // This block is a `needs.toml`.
             if block.starts_with("[[network]]") {
                 let needs: skillhost::Needs = toml::from_str(block).unwrap();
                 assert!(needs.asks_for_network(), "{block}");
@@ -171,7 +174,6 @@ fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str
     lines.map(|line| line.split([' ', '=', '[']).next().unwrap())
 }
 
-/// Guards against: a verb or an option that the page does not list.
 #[test]
 fn page_lists_each_verb_and_option() {
     let page = repository().join("docs/reference/command-line.md");
@@ -221,7 +223,7 @@ fn page_lists_each_rule_of_check() {
     assert_eq!(rows.count(), skillhost::check::rules().count());
 }
 
-/// Adds the pages of a folder, and of those below it if it is deep.
+/// Adds the pages of a folder, and of its subfolders if `is_deep` is set.
 fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -235,7 +237,7 @@ fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the pages at the top of the repository, and all in its folders of pages.
+/// Returns the pages at the top of the repository, and in its folders of documentation.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     add_pages(repository(), false, &mut pages);
@@ -267,9 +269,8 @@ fn anchors(page: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// Guards against: a link to a missing page or heading.
 #[test]
-fn every_link_of_a_page_leads_somewhere() {
+fn pages_have_no_broken_links() {
     let mut links = 0;
     let mut broken = Vec::new();
     for file in pages() {
@@ -286,12 +287,12 @@ fn every_link_of_a_page_leads_somewhere() {
                 "" => file.clone(),
                 path => file.parent().unwrap().join(path),
             };
-            let leads = match anchor {
+            let exists = match anchor {
                 "" => path.exists(),
                 anchor => fs::read_to_string(&path)
                     .is_ok_and(|page| anchors(&page).contains(&anchor.to_owned())),
             };
-            if !leads {
+            if !exists {
                 broken.push(format!("{}: {target}", file.display()));
             }
         }

@@ -173,10 +173,10 @@ fn lists_declared_tools_until_component_is_loaded() {
             "built-in" => file["tools"][0]["name"] = "list_skills".into(),
             _ => {}
         }
-        let beside = start.third_party().with_extension("tools.json");
-        fs::write(&beside, file.to_string()).unwrap();
+        let tools_file = start.third_party().with_extension("tools.json");
+        fs::write(&tools_file, file.to_string()).unwrap();
         if change == "mode" {
-            writable_by_all(&beside);
+            writable_by_all(&tools_file);
         }
         let builder = match change {
             "pin" => start.builder().pin("third_party.wasm", &inspection.digest),
@@ -225,7 +225,7 @@ fn declared_tools_take_no_name_of_loaded_components() {
 }
 
 #[test]
-fn compiled_components_take_no_name_early() {
+fn grant_decides_tool_name_before_compilation() {
     // Two components define one tool. The first is in the cache.
     for (granted, is_early, serves) in [
         (Some("a.wasm"), true, true),
@@ -251,8 +251,8 @@ fn compiled_components_take_no_name_early() {
         assert_eq!(has_tool(&compiled), is_early, "{granted:?}");
         let host = block_on(builder.clone().complete(&compiled)).unwrap();
         assert_eq!(has_tool(&host), serves, "{granted:?}");
-        let whole = block_on(builder.build()).unwrap();
-        assert_eq!(host.problems(), whole.problems(), "{granted:?}");
+        let direct = block_on(builder.build()).unwrap();
+        assert_eq!(host.problems(), direct.problems(), "{granted:?}");
     }
 }
 

@@ -14,7 +14,7 @@ fn write(folders: &Folders, path: &str) {
 }
 
 #[test]
-fn says_which_folder_was_meant() {
+fn suggests_the_intended_folder() {
     let folders = Folders::new();
     for path in ["repo/skills/a", "repo/skills/b", "repo/docs/c"] {
         write(&folders, path);
@@ -96,13 +96,13 @@ fn says_which_folder_was_meant() {
 }
 
 #[test]
-fn every_verb_says_that_there_are_no_skills() {
+fn every_verb_reports_missing_skills() {
     let program = Program::new();
     program.write(
         "repo/skills/a/SKILL.md",
         "---\nname: a\ndescription: A.\n---\nText\n",
     );
-    let meant = "1 folder below holds a SKILL.md: did you mean `repo/skills`, or `--depth 2` (in a configuration `depth = 2`)?";
+    let suggestion = "1 folder below holds a SKILL.md: did you mean `repo/skills`, or `--depth 2` (in a configuration `depth = 2`)?";
     let call = ["call", "read_skill", "{\"skill_name\":\"a\"}"];
     for words in [
         &["skills"][..],
@@ -112,15 +112,16 @@ fn every_verb_says_that_there_are_no_skills() {
         &["check"],
         &call,
     ] {
-        let of = |option: &[&str]| program.run(&[&["--skills", "repo"], option, words].concat());
-        let run = of(&[]);
-        assert!(run.stderr.contains(meant), "{words:?}: {}", run.stderr);
+        let run_with =
+            |option: &[&str]| program.run(&[&["--skills", "repo"], option, words].concat());
+        let run = run_with(&[]);
+        assert!(run.stderr.contains(suggestion), "{words:?}: {}", run.stderr);
         assert_eq!(
             run.code != 0,
             ["check", "call", "skills"].contains(&words[0]),
             "{words:?}"
         );
-        let run = of(&["--depth", "2"]);
+        let run = run_with(&["--depth", "2"]);
         assert!(
             !run.stderr.contains("no skills"),
             "{words:?}: {}",
@@ -152,7 +153,7 @@ fn every_verb_says_that_there_are_no_skills() {
 }
 
 #[test]
-fn check_takes_file_skill_and_folder_of_skills() {
+fn check_accepts_skill_md_skill_and_root() {
     let program = Program::new();
     let skill = |name: &str| format!("---\nname: {name}\ndescription: A.\n---\nText\n");
     program.write("repo/skills/a/SKILL.md", skill("a"));

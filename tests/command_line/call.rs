@@ -190,7 +190,7 @@ fn accepts_arguments_as_pairs() {
             0,
             "# Calculator\n",
         ),
-        // Options may stand between arguments.
+        // Options can come between arguments.
         (
             &["read_skill", "--log", "off", "skill_name=calculator"],
             0,
@@ -251,13 +251,13 @@ fn accepts_arguments_as_pairs() {
     }
 }
 
-/// The guests' tools have properties of every type.
 #[test]
 fn example_calls_are_valid() {
     let program = program();
+    // The guests' tools have properties of every type.
+    let tools = guests();
     // One of the tools never ends.
     program.write("c.toml", "limits.time = \"1s\"\n");
-    let tools = guests();
     let options = [
         "--config",
         "c.toml",
@@ -301,7 +301,7 @@ fn example_calls_are_valid() {
 }
 
 #[test]
-fn unknown_tool_names_the_searched_folders() {
+fn unknown_tool_error_names_searched_folders() {
     let program = program();
     program.write("tools/note.txt", "");
     for (options, message) in [
@@ -413,7 +413,7 @@ fn tool_of_refused_component_exits_with_4() {
             ) && !run.stderr.contains("unknown tool"),
             "{run:?}"
         );
-        // A tool that is left out on purpose is not a refused one.
+        // A disabled tool is unknown, not refused.
         program.write(
             "c.toml",
             format!("skills = [\"skills\"]\ntools = [\"tools\"]\ndisabled_tools = [\"get_skill\"]\n{config}"),

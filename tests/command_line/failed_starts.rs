@@ -8,7 +8,7 @@ use std::process::Output;
 use super::*;
 use crate::support::guests;
 
-/// Runs a server whose start fails, with an open stdin, and returns its output.
+/// Runs a server that fails to start, with an open stdin, and returns its output.
 #[track_caller]
 fn start(program: &Program, arguments: &[&str]) -> Output {
     let mut child = Process::start(&mut program.command(arguments));
@@ -33,7 +33,7 @@ fn assert_failed_with(output: &Output, message: &str, case: &str) {
     assert_eq!(output.status.code(), Some(4), "{case}: {stderr}");
 }
 
-/// Configurations with which no server starts, each with a part of the error.
+/// Configurations that every server refuses, each with a part of the error.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("audit_file = \"noise\"", "cannot use the audit log"),
     ("audit_file = \"none/log\"", "cannot use the audit log"),
@@ -59,7 +59,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("skils = []", "unknown key"),
 ];
 
-/// Configurations with which no HTTP server starts, each with a part of the error.
+/// Configurations that an HTTP server refuses, each with a part of the error.
 const HTTP_CONFIGURATIONS: &[(&str, &str)] = &[
     (
         "[http]\ntls_cert = \"none\"\ntls_key = \"none\"",
@@ -90,7 +90,7 @@ fn failed_start_prints_one_error_and_no_address() {
     let over_stdio = CONFIGURATIONS.iter().map(|case| (&stdio[..], case));
     for (arguments, (config, message)) in over_stdio.chain(over_http) {
         if config.contains("confine") && !is_root {
-            continue; // The kernel decides whether it starts.
+            continue; // Only root is always refused; for others the kernel decides.
         }
         let skills = if config.contains("skills = ") {
             ""
@@ -101,7 +101,7 @@ fn failed_start_prints_one_error_and_no_address() {
         program.write("c.toml", &config);
         let case = format!("{arguments:?}: {config}");
         assert_failed_with(&start(&program, arguments), message, &case);
-        // A client that has left already, or `/dev/null`.
+        // Stdin is at its end, as if the client had already left.
         let closed = output(program.command(arguments).stdin(Stdio::null()));
         assert_failed_with(&closed, message, &format!("closed: {case}"));
     }

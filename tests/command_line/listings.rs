@@ -208,7 +208,7 @@ fn check_prints_errors_and_exits_with_1() {
 }
 
 #[test]
-fn check_folds_and_selects_findings() {
+fn check_abbreviates_and_filters_findings() {
     let program = program();
     let links: String = (0..60).map(|n| format!("[x]({n}.md)\n")).collect();
     program.write(
@@ -258,17 +258,17 @@ fn check_folds_and_selects_findings() {
     let log: Value = serde_json::from_str(&run.stdout).unwrap();
     let results = log["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results.len(), 62);
-    let place = |result: &Value| {
-        let place = &result["locations"][0]["physicalLocation"];
-        let line = &place["region"]["startLine"];
-        (place["artifactLocation"]["uri"].clone(), line.clone())
+    let location = |result: &Value| {
+        let location = &result["locations"][0]["physicalLocation"];
+        let line = &location["region"]["startLine"];
+        (location["artifactLocation"]["uri"].clone(), line.clone())
     };
     assert_eq!(
-        place(&results[0]),
+        location(&results[0]),
         (json!("skills/Bad_Name/SKILL.md"), json!(2))
     );
     assert_eq!(
-        place(&results[61]),
+        location(&results[61]),
         (json!("skills/Bad_Name/b.md"), json!(2))
     );
 }
@@ -311,12 +311,14 @@ fn grants_shows_allowed_and_refused_skills() {
         "{}",
         run.stdout
     );
-    // The tool, its component, and the digest.
+    // Each tool is shown with its component and the component's digest.
     let component = tools.join("count_lines.wasm");
-    let seen = program
+    let inspected = program
         .run(&["inspect", component.to_str().unwrap()])
         .stdout;
-    let digest = seen.lines().find_map(|line| line.strip_prefix("sha256: "));
+    let digest = inspected
+        .lines()
+        .find_map(|line| line.strip_prefix("sha256: "));
     let shown = format!(
         "count_lines (from {})\n  sha256: {}\n",
         component.display(),
@@ -351,12 +353,12 @@ fn inspect_exits_with_1_for_refused_components() {
     );
     let run = program.run(&["inspect", "bad.wasm", "--output", "json"]);
     assert_eq!(run.code, 1);
-    let seen: Value = serde_json::from_str(&run.stdout).unwrap();
+    let inspected: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
-        seen["imports"],
+        inspected["imports"],
         json!([{"name": "wasi:keyvalue/store@0.2.0", "granted": false}])
     );
-    assert_eq!(seen["interface"], Value::Null);
+    assert_eq!(inspected["interface"], Value::Null);
     let run = program.run(&["inspect", "bad.wasm"]);
     let refused = "  REFUSED  wasi:keyvalue/store@0.2.0\n";
     assert!(run.stdout.contains(refused), "{}", run.stdout);
@@ -372,8 +374,8 @@ fn inspect_exits_with_1_for_refused_components() {
     );
     let typed = guests().join("typed.wasm");
     let run = program.run(&["inspect", typed.to_str().unwrap()]);
-    let said = "called by: functions with their own WIT types\n";
-    assert!(run.stdout.contains(said), "{}", run.stdout);
+    let interface = "called by: functions with their own WIT types\n";
+    assert!(run.stdout.contains(interface), "{}", run.stdout);
     program.write("no.wasm", "text");
     let run = program.run(&["inspect", "no.wasm"]);
     assert_eq!((run.code, run.stdout.as_str()), (4, ""));

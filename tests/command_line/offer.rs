@@ -115,7 +115,7 @@ fn operator_replaces_descriptions() {
         1,
         "{text}"
     );
-    // The operator's description wins.
+    // The operator's description takes precedence over the contract's.
     let both = "wording = \"contract\"\n[descriptions]\nread_skill_file = \"Mine.\"\n";
     assert!(offered(&program, both).contains(&("read_skill_file".into(), "Mine.".into())));
 }
@@ -179,7 +179,6 @@ fn wrong_offer_or_description_exits_with_4() {
     }
 }
 
-/// Guards against: outdated figures in the guide.
 #[test]
 fn guide_states_tokens_of_each_set() {
     let guide = std::fs::read_to_string(repository().join("docs/guides/use.md")).unwrap();

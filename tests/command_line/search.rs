@@ -62,7 +62,7 @@ fn reuses_index_of_earlier_process() {
     );
     assert!(!search(&program, "drink7").stdout.contains("s7:"));
 
-    // A power failure may leave half of the file.
+    // A power failure can leave half of the file.
     let bytes = fs::read(index).unwrap();
     fs::write(index, &bytes[..bytes.len() / 2]).unwrap();
     let damaged = search(&program, "bread");

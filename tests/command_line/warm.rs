@@ -40,7 +40,7 @@ fn compiles_configuration_with_audit_log() {
         (0, "all components are compiled\n"),
         "{warm:?}"
     );
-    // No call runs.
+    // No call runs, so nothing is logged.
     assert!(!program.folder.path().join("audit.jsonl").exists());
 }
 

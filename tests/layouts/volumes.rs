@@ -157,7 +157,7 @@ fn lists_files_of_volume_once() {
     assert!(!text.contains(".."), "{text}");
     let arguments = json!({"skill_name": "a", "file_path": "..data/docs/x.md"});
     assert_eq!(model_text(&host, READ, arguments), "x");
-    // Outside of volumes, lists have names that start with `..`.
+    // If a folder is not a volume, lists contain its names that start with `..`.
     folders.write("b/SKILL.md", "# B\n");
     folders.write("b/..notes", "");
     let manifest = block_on(resources.manifest("b")).unwrap();

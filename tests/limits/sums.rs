@@ -24,7 +24,7 @@ fn host(text: &str, set: impl FnOnce(&mut Limits)) -> (Folders, Host) {
     (folders, host)
 }
 
-/// Calls `tool` with a number. Returns the limit that stopped it.
+/// Calls `tool` with a number. Returns the limit that stopped it, if one did.
 fn stop(host: &Host, tool: &str, number: u32) -> Option<Stop> {
     match call(host, tool, json!({"number": number})) {
         Ok(_) => None,
@@ -41,20 +41,20 @@ fn parts(parts: usize, module: &str) -> String {
     let imports =
         each(&|part| format!("(import \"{part}\" \"grow\" (func $f{part} (param i32)))\n"));
     let calls = each(&|part| format!("(call $f{part} (local.get 0))\n"));
-    let given = each(&|part| format!("(with \"{part}\" (instance $i{part}))\n"));
+    let arguments = each(&|part| format!("(with \"{part}\" (instance $i{part}))\n"));
     format!(
         r#"(component
   (core module $part {module})
   (core module $all {imports}
     (func (export "grow") (param i32) (result i32) {calls} (i32.const 1)))
   {instances}
-  (core instance $all (instantiate $all {given}))
+  (core instance $all (instantiate $all {arguments}))
   (func (export "grow") (param "number" u32) (result u32)
     (canon lift (core func $all "grow"))))"#
     )
 }
 
-/// The module of several tests: it grows its memory of 10 pages.
+/// A module with a memory of 10 pages, which its function `grow` grows.
 const MEMORY: &str = r#"(memory 10) (func (export "grow") (param i32)
     (if (i32.eq (memory.grow (local.get 0)) (i32.const -1)) (then unreachable)))"#;
 
@@ -131,7 +131,7 @@ fn counts_elements_of_all_tables_together() {
 }
 
 #[test]
-fn table_that_cannot_grow_counts_nothing() {
+fn failed_table_growth_counts_nothing() {
     let module = r#"(table 6 10 funcref) (func (export "grow") (param i32)
         (loop $again
           (drop (table.grow (ref.null func) (i32.const 5)))

@@ -17,9 +17,9 @@ fn components_with_many_memories_leave_memories_to_others() {
     let host = build(host);
     on_two_threads(async {
         let loops = start(&host, &["heavy_loop".to_owned()], 6);
-        // Each takes four slots.
+        // Each of these calls takes four slots.
         let three_run_while = async |waiting| {
-            until("not three calls run", || {
+            until("the number of running calls is not three", || {
                 let now = host.occupancy();
                 (now.running, now.waiting) == (12, waiting)
             })

@@ -47,7 +47,7 @@ pub(super) fn only<T>(mut entries: Vec<T>, key: &str) -> Result<T, MessageError>
         (Some(one), 0) => Ok(one),
         (None, _) => wrong_shape(format!("`{key}` is empty")),
         (Some(_), others) => wrong_shape(format!(
-            "`{key}` has {} entries: pass only the one to continue the conversation with",
+            "`{key}` has {} entries, but only one can continue: pass only the one to continue with",
             others + 1
         )),
     }

@@ -10,20 +10,23 @@ use anyhow::{Context as _, ensure};
 use skillhost_sandbox::tool::audit::chain::{Link, NAME_BYTES};
 use skillhost_skills::named_file;
 
-use crate::lines::{Piece, PieceReader};
+use crate::lines::{MAX_LINE_BYTES, Piece, PieceReader};
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The beginning of a record, up to its time.
-pub(crate) const BEFORE_TIME: &[u8] = b"{\"time\":\"";
+const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 
 /// The number of bytes of a record's time.
-pub(crate) const TIME_BYTES: usize = 24;
+const TIME_BYTES: usize = 24;
+
+/// The time of a record as text. Texts sort like the times.
+pub(crate) type RecordTime = [u8; TIME_BYTES];
 
 /// The maximum bytes at the beginning of a file that are searched for its first record. Guards
-/// against: reading a file without records twice. A torn record before the first one is shorter.
-const MAX_HEAD_BYTES: u64 = 128 << 10;
+/// against: reading a file without records twice. A torn record may precede the first one.
+const MAX_HEAD_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
 
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
 /// process can have open.
@@ -41,8 +44,7 @@ pub(crate) struct InputFile {
 /// The default is for a file that a version without chains wrote. It sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
-    /// The time, as text.
-    time: [u8; TIME_BYTES],
+    time: RecordTime,
     chain: [u8; NAME_BYTES],
     sequence: u64,
 }
@@ -100,6 +102,11 @@ fn find(path: &Path) -> anyhow::Result<InputFile> {
     })
 }
 
+/// Returns the time of a record. Returns `None` for a line that does not begin like a record.
+pub(crate) fn time_of(line: &[u8]) -> Option<RecordTime> {
+    line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()
+}
+
 /// Opens a file. Returns its device and inode numbers too.
 fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
     let file = named_file::open(path)?;
@@ -120,11 +127,10 @@ impl FirstRecord {
         while let Some(piece) = pieces.next()? {
             if let Piece::Line(line) = piece
                 && let Some(link) = Link::parse(line)
-                && let Some(rest) = line.strip_prefix(BEFORE_TIME)
-                && let Some(time) = rest.first_chunk()
+                && let Some(time) = time_of(line)
             {
                 return Ok(Self {
-                    time: *time,
+                    time,
                     chain: link.next_after(line).chain,
                     sequence: link.sequence,
                 });

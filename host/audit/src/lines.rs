@@ -2,9 +2,10 @@
 
 use std::io::{self, BufRead};
 
-/// The maximum bytes of a line that are read at once. A record has fewer. Guards against: a file
-/// that is one line.
-pub(crate) const MAX_LINE_BYTES: usize = 256 << 10;
+use skillhost_sandbox::tool::audit::chain::MAX_RECORD_BYTES;
+
+/// The maximum bytes of a line that are read at once. Guards against: a file that is one line.
+pub(crate) const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES;
 
 /// A piece of a log.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use skillhost_sandbox::tool::audit::chain::{
 };
 
 use crate::external::ExternalCheckpoints;
-use crate::files::{BEFORE_TIME, TIME_BYTES};
+use crate::files::{RecordTime, time_of};
 use crate::key::PublicKey;
 use crate::lines::MAX_LINE_BYTES;
 use crate::report::{LogProblem, VerifyReport};
@@ -34,11 +34,8 @@ const MAX_KEY_ID_CHARACTERS: usize = 64;
 const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// The time of a record as text, which sorts like the time.
-type RecordTime = [u8; TIME_BYTES];
-
-/// The time of a line that is no record. It sorts after all others.
-const NO_TIME: RecordTime = [0xff; TIME_BYTES];
+/// Stands for the time of a line that is not a record. Later than all times.
+const NO_TIME: RecordTime = [0xff; size_of::<RecordTime>()];
 
 /// Verifies a chain.
 #[derive(Clone)]
@@ -215,7 +212,7 @@ impl Verifier {
     /// before it in its file.
     pub fn check_line(&mut self, line: &[u8]) -> bool {
         self.line += 1;
-        let link = Link::parse(line).filter(|_| line.starts_with(BEFORE_TIME));
+        let link = Link::parse(line).filter(|_| time_of(line).is_some());
         let Some(link) = link else {
             let content = if is_torn_record(line) {
                 GapContent::Torn
@@ -242,7 +239,7 @@ impl Verifier {
             self.add_to_gap(&[line, b"\n"], content, sequence, &problem);
             return false;
         }
-        self.first_time.get_or_insert_with(|| time_of(line));
+        self.first_time = self.first_time.or_else(|| time_of(line));
         let gap_lines = self.gap.lines;
         let has_bad_gap = self.close_gap(link, event.as_ref());
         let explained = if has_bad_gap { gap_lines } else { 0 };
@@ -552,7 +549,7 @@ impl Verifier {
         if content > GapContent::Torn && gap.last_unchained != problem.line {
             gap.unchained += 1;
             gap.last_unchained = problem.line;
-            gap.latest = gap.latest.max(time_of(parts[0]));
+            gap.latest = gap.latest.max(time_of(parts[0]).unwrap_or(NO_TIME));
         }
         if content > gap.content || gap.problem.is_none() {
             (gap.content, gap.problem) = (content, Some(problem));
@@ -607,14 +604,6 @@ impl Verifier {
             self.report.problems_left_out += 1;
         }
     }
-}
-
-/// Returns the time of a record, or [`NO_TIME`] for another line.
-fn time_of(line: &[u8]) -> RecordTime {
-    let rest = line.strip_prefix(BEFORE_TIME);
-    rest.and_then(<[u8]>::first_chunk)
-        .copied()
-        .unwrap_or(NO_TIME)
 }
 
 /// Returns the message that the records from `first` to before `next` are missing.

@@ -19,6 +19,10 @@ pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
 
+/// The maximum bytes of a record, with its line feed. It has six texts of 1,024 characters, each of
+/// up to 12 bytes, and 50 requests, each with up to four texts of 512 bytes.
+pub const MAX_RECORD_BYTES: usize = 256 << 10;
+
 /// The beginning of every record; `0` stands for any digit.
 pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 

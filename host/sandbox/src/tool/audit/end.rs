@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::{Link, RECORD_START, matches_pattern, without_zeros};
+use super::chain::{Link, MAX_RECORD_BYTES, RECORD_START, matches_pattern, without_zeros};
 use skillhost_skills::text::digest::DigestWriter;
 
-/// The bytes at the end of a file that are read first. A record is shorter: it has six texts
-/// of 1,024 characters, each of 12 bytes at most, and little else.
-const TAIL_BYTES: u64 = 128 << 10;
+/// The bytes at the end of a file that are read first: the longest record, and the line feed
+/// before it.
+const TAIL_BYTES: u64 = MAX_RECORD_BYTES as u64 + 1;
 
 /// The kinds of file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,6 +317,19 @@ mod tests {
             assert_eq!(found, expected, "{about}");
             assert_eq!(kind(&file, size as u64).unwrap(), end, "{about}");
         }
+    }
+
+    #[test]
+    fn accepts_record_of_maximum_length() {
+        let [record] = &chain(&[0])[..] else { panic!() };
+        let [longest] = &chain(&[MAX_RECORD_BYTES - record.len()])[..] else {
+            panic!()
+        };
+        assert_eq!(longest.len(), MAX_RECORD_BYTES);
+        let file = file(longest);
+        let size = longest.len() as u64;
+        assert_eq!(kind(&file, size).unwrap(), LogEnd::Whole);
+        assert!(read(&file, size).unwrap().last.is_some());
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn deep(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
     }
 }
 
-/// Writes a skill whose text contains its path.
+/// Writes a skill with its path in its text.
 fn write(folders: &Folders, path: &str) {
     let name = path.rsplit('/').next().unwrap();
     let text = format!("---\nname: {name}\ndescription: At {path}.\n---\nText of {path}.\n");

@@ -10,7 +10,7 @@ use skillhost::{Grant, Limits};
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text};
 
-/// A core function for the export `call`, which nobody calls.
+/// A core function for the export `call`. The tests never call it.
 const CALL: &str = r#"(func (export "call")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
 

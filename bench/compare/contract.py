@@ -12,7 +12,7 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Refused(Exception):
-    """The reason why there is no text, in the words of the contract."""
+    """An error of the contract, with its message."""
 
 
 class Skills:

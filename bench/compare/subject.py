@@ -34,8 +34,8 @@ def skills(folder, count):
 
 
 def tools(folder, component, count):
-    """Writes `count` components: one unchanged, and copies whose tool has another name. Returns
-    their folder, and the names of the tools."""
+    """Writes a component, and copies of it with renamed tools: `count` in all. Returns their
+    folder, and the names of the tools."""
     folder = pathlib.Path(folder)
     folder.mkdir()
     shutil.copy(component, folder)

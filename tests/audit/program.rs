@@ -294,7 +294,7 @@ fn refuses_invalid_audit_settings() {
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         let location = "`c.toml`, line 2";
         assert!(
-            run.stderr.contains(location) && run.stderr.contains("there is no audit log: name one"),
+            run.stderr.contains(location) && run.stderr.contains("no audit log is configured"),
             "{settings}: {}",
             run.stderr
         );

@@ -119,7 +119,7 @@ fn challenge_names_only_metadata_and_scope() {
         challenge,
         format!("Bearer error=\"insufficient_scope\", {parameters}")
     );
-    // There is no challenge, because another token would not help.
+    // The response has no challenge, because another token would not help.
     let nobody = json!({"iss": issuer, "aud": RESOURCE, "exp": now() + 600, "sub": "nobody"});
     let nobody = read(&server, "a", &key.sign(&nobody));
     let message = &nobody.json()["error"]["message"];

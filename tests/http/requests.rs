@@ -39,7 +39,7 @@ fn wait_until_ready(server: &ServerProcess) {
     });
 }
 
-/// Returns a program whose guest has a secret for a server over TLS. `rules` is appended to the
+/// Returns a program with a grant that sends a secret to a TLS server. `rules` is appended to the
 /// rule for this server.
 fn with_secret(authority: &Authority, host: &str, rules: &str) -> Program {
     let rules = format!("https://{host}{rules}");

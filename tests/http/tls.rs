@@ -423,7 +423,7 @@ fn evicts_peer_with_unfinished_handshake() {
     // More than there are slots: the oldest are evicted.
     let begun: Vec<_> = (0..20).map(|_| begin(hello)).collect();
     assert_eq!(server.call(None, None)["status"], 200);
-    // Once the server has closed them, they evict nobody.
+    // Connections that are still open would evict those below.
     for mut stream in begun {
         stream.shutdown(Shutdown::Write).unwrap_or_default();
         stream

@@ -341,7 +341,7 @@ fn running_server_drops_denied_components() {
     let digest = line.unwrap().trim_matches('"');
     user.good(&["deny", digest, "--why", "it deletes tables"]);
     client.logged(&format!(
-        "the component `csv` is no longer served: `[deny]` refuses {digest}: it deletes tables"
+        "stopped serving the component `csv`: `[deny]` refuses {digest}: it deletes tables"
     ));
     wait_until("the component is not dropped", || {
         !has_tool(&mut client, "count_lines")
@@ -371,7 +371,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         let mut client = serve(&user, NEWEST);
         user.append(wrong);
         client.logged(why);
-        assert!(!client.stderr().contains("no longer served"));
+        assert!(!client.stderr().contains("stopped serving"));
         let lock = user.lock();
         user.run(&[
             "deny",
@@ -379,7 +379,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
             "--why",
             "it deletes",
         ]);
-        client.logged("the component `csv` is no longer served: `[deny]` refuses sha256:");
+        client.logged("stopped serving the component `csv`: `[deny]` refuses sha256:");
         assert!(!has_tool(&mut client, "count_lines"));
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.run(&[
@@ -388,7 +388,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
             "--why",
             "it leaks",
         ]);
-        client.logged("the skill `report` is no longer served: `[deny]` refuses sha256:");
+        client.logged("stopped serving the skill `report`: `[deny]` refuses sha256:");
         assert!(read(&mut client, "report").contains(NO_SKILL));
         // Neither a changed folder brings it back, nor does a folder take its name.
         user.program.write("skills/report/SKILL.md", "# Mine\n");
@@ -400,7 +400,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         assert!(read(&mut client, "report").contains(NO_SKILL));
         assert!(!has_tool(&mut client, "count_lines"));
         let stderr = client.stderr();
-        assert_eq!(stderr.matches("no longer served").count(), 2, "{stderr}");
+        assert_eq!(stderr.matches("stopped serving").count(), 2, "{stderr}");
         let [config, _] = user.files().map(Option::unwrap);
         fs::remove_dir_all(user.path("skills/report")).unwrap();
         let good = config.replace(wrong, "");
@@ -442,7 +442,7 @@ fn running_server_drops_denied_components_of_folders_beside_any_mistake() {
         assert!(has_tool(&mut client, "count_lines"));
         let wrong = format!("{top}{good}{deny}{end}");
         user.program.write("skillhost.toml", &wrong);
-        client.logged("the component `csv.wasm` is no longer served: `[deny]` refuses sha256:");
+        client.logged("stopped serving the component `csv.wasm`: `[deny]` refuses sha256:");
         assert!(!has_tool(&mut client, "count_lines"), "{wrong}");
         client.logged("tools stay as they were: ");
         assert!(!has_tool(&mut client, "count_lines"), "{wrong}");

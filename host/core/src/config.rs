@@ -117,7 +117,7 @@ pub struct Config {
     /// A file of certificate authorities, in PEM, that the requests of tools trust besides
     /// Mozilla's.
     pub ca_file: Option<ConfiguredPath>,
-    /// The file with people's consents, for components whose grant has `network = "ask"`.
+    /// The consent file, for components whose grant has `network = "ask"`.
     pub consent_file: Option<ConfiguredPath>,
     /// The limits of asking people for consent.
     pub consent: ConsentLimits,

@@ -157,7 +157,7 @@ impl Connection {
     {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(READ_BYTES).max_headers(MAX_HEADERS);
-        // A server must not take a body that it has not read for another request.
+        // Otherwise, a server that ignores a body could read it as another request.
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));

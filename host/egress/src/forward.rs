@@ -42,12 +42,15 @@ const DROPPED: [HeaderName; 9] = [
 ];
 
 /// Headers by which some servers replace the method, the host or the path, besides those that
-/// [`replaces_target`] finds by their words. Guards against: a request that does something else
+/// [`replaces_target`] recognizes by their words. Guards against: a request that does something else
 /// than its rule allows.
 const OVERRIDES: [&str; 3] = ["destination", "x_host", "x_http_method"];
 
-/// Headers that ask for a part of a response. Guards against: a guest that reads a secret in parts,
-/// of which none is the secret.
+/// The methods of requests without a body.
+const NO_BODY: [&str; 2] = ["GET", "HEAD"];
+
+/// Headers that ask for a part of a response. Guards against: a guest that reads a secret piece by
+/// piece.
 const RANGES: [&str; 5] = ["a_im", "if_range", "range", "request_range", "x_ms_range"];
 
 /// The body of a response to the host.
@@ -121,13 +124,13 @@ impl<R: Resolve> Sender<R> {
             return Err(denied(&why));
         }
         let method = request.method();
-        // Some servers do not read it, and take it for the next request.
-        let is_any = |names: [&str; 2]| {
-            names
+        let has_body = !request.body().is_end_stream();
+        // Some servers ignore the body of such a request, and read it as the next request.
+        if has_body
+            && NO_BODY
                 .iter()
                 .any(|it| it.eq_ignore_ascii_case(method.as_str()))
-        };
-        if is_any(["GET", "HEAD"]) && !request.body().is_end_stream() {
+        {
             return Err(denied(&format!("a {method} request must have no body")));
         }
         let receives_secrets = self.secrets.are_sent_to(&target);
@@ -140,7 +143,7 @@ impl<R: Resolve> Sender<R> {
                 );
                 return Err(denied(&why));
             }
-            // A secret is found only as it is.
+            // The search finds no encoded or compressed secret.
             let choices = [header::ACCEPT_CHARSET, header::ACCEPT_ENCODING];
             remove_like(request.headers_mut(), &choices);
             let identity = HeaderValue::from_static("identity");

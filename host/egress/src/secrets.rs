@@ -77,7 +77,7 @@ impl Secrets {
         self.values.get(&(component.to_owned(), name.to_owned()))
     }
 
-    /// Returns whether a host may receive a secret of any component.
+    /// Returns whether any grant allows sending a secret to this host.
     pub(crate) fn are_sent_to(&self, target: &Target) -> bool {
         let origin = (target.host.clone(), target.port);
         self.known

@@ -255,15 +255,15 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
 }
 
 /// Returns whether a server may take a segment for `.` or `..`: some ignore text after a `;`, end
-/// the path at a decoded `?` or `#`, or remove white space, for which a `+` may stand.
+/// the path at a decoded `?` or `#`, remove white space, or decode a `+` as a blank.
 fn is_dots(segment: &str) -> bool {
     let is_end = |c: char| ";?#+".contains(c) || c.is_whitespace() || c.is_control();
     let start = segment.trim_start_matches(is_end).split(is_end).next();
     [".", ".."].contains(&start.unwrap_or_default())
 }
 
-/// Returns a path as a server may read it that takes `\` for `/`, normalises Unicode, converts it
-/// to a code page, or removes what is not visible.
+/// Returns the path that a lenient server may read: one that accepts `\` as `/`, normalises Unicode
+/// or converts it to a code page, or removes invisible characters.
 fn read_look_alikes(path: &str) -> String {
     let mut read = String::with_capacity(path.len());
     let is_kept = |c: &char| !is_hidden(*c) || c.is_control() || c.is_whitespace();

@@ -57,7 +57,7 @@ pub struct DeniedPackages {
     pub components: BTreeSet<String>,
     /// The skills, by name.
     pub skills: BTreeSet<String>,
-    /// The messages for the operator, once the packages are no longer served.
+    /// The messages for the operator, to log once they are in effect.
     pub messages: Vec<String>,
 }
 

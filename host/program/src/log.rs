@@ -26,7 +26,7 @@ pub fn start(level: LevelFilter) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(terminal::log)
-        // Printing internal errors panics if nobody reads stderr.
+        // Printing internal errors panics if stderr is closed.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)

@@ -330,8 +330,8 @@ impl CommonOptions {
         Ok(Some(settings))
     }
 
-    /// Reads one table of the configuration again, whatever else is wrong there. Returns `None` if
-    /// there is no configuration.
+    /// Reads one table of the configuration again, even if other keys are invalid. Returns `None`
+    /// without a configuration.
     pub fn load_table<T>(
         &self,
         opener: &Opener,

@@ -34,7 +34,7 @@ pub(crate) struct PeerWatch {
 /// The state of the response to the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseState {
-    /// There is no request, or all of its response is known.
+    /// No request is in flight, or its whole response is known.
     Known,
     /// The response has not begun.
     Awaited(Version),

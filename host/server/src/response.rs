@@ -59,8 +59,8 @@ impl AsRef<[u8]> for UnwrittenBytes {
     }
 }
 
-/// A future that ends a response which does not end by itself. An error closes the connection, so
-/// that the response does not look complete.
+/// A future that ends an endless response. An error closes the connection, so the client sees that
+/// the response is incomplete.
 pub(crate) type ResponseEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
 /// Ends a stream when its connection ends, for example at a shutdown, or when the client's

@@ -1,5 +1,5 @@
-//! The kit files of `skillhost new --typed`, whose tools are functions with their own types. Other
-//! files come from the language's kit without `--typed`.
+//! The kit files for typed tools (`skillhost new --typed`), whose functions have WIT types. All
+//! other files come from the kit of the language.
 
 use super::{KitFile, Language};
 

@@ -5,8 +5,8 @@ use skillhost::line::is_hidden;
 use skillhost::{Definition, Host};
 use skillhost_sandbox::tool::arguments::check_arguments;
 
-/// The maximum nesting depth of a value in an example. Guards against: schemas of third-party
-/// tools whose examples nobody would read.
+/// The maximum nesting depth of a value in an example. Guards against: unreadable examples from the
+/// schemas of third-party tools.
 const MAX_DEPTH: usize = 4;
 
 /// The maximum number of characters of an example. Guards against the same.

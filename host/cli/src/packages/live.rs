@@ -1,6 +1,7 @@
 //! The packages of a running server: what it reads again when its configuration, its lock file or a
 //! key changes.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +62,7 @@ impl LivePackages {
                 let (Some(locked), Some(Err(why))) = (locked, checked) else {
                     return true;
                 };
-                messages.push(no_longer_served(locked, &why));
+                messages.push(no_longer_served(locked.kind, &locked.name, why));
                 // The pin keeps other files of this name from getting its grant.
                 let pin = locked.content.hex().to_owned();
                 settings.host.pins.insert(locked.file_name(), pin);
@@ -119,7 +120,8 @@ impl LivePackages {
                 // The host uses another version of the package.
                 continue;
             }
-            denied.messages.push(no_longer_served(package, &why));
+            let LockedPackage { kind, name, .. } = package;
+            denied.messages.push(no_longer_served(kind, name, why));
         }
         // Also components from folders of tools.
         let refusals = list.refusals();
@@ -127,8 +129,9 @@ impl LivePackages {
             if let Some(why) = refusals.get(digest)
                 && denied.components.insert(name.to_owned())
             {
-                let message = format!("the component `{name}` is no longer served: {why}");
-                denied.messages.push(message);
+                denied
+                    .messages
+                    .push(no_longer_served("component", name, why));
             }
         }
         Ok(denied)
@@ -146,7 +149,6 @@ impl LivePackages {
     }
 }
 
-fn no_longer_served(package: &LockedPackage, why: &anyhow::Error) -> String {
-    let LockedPackage { kind, name, .. } = package;
-    format!("the {kind} `{name}` is no longer served: {why:#}")
+fn no_longer_served(kind: impl Display, name: &str, why: impl Display) -> String {
+    format!("stopped serving the {kind} `{name}`: {why:#}")
 }

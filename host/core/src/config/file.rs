@@ -44,7 +44,7 @@ pub fn parse<S: FileSettings>(text: &str, name: &str, folder: &Path) -> anyhow::
     parse_source(ConfigSource::new(text, name, folder, Reach::Anywhere))
 }
 
-/// Reads one table from a file as [`read`] does, whatever else is wrong in the file.
+/// Reads one table from a file that the operator named, even if other keys are invalid.
 ///
 /// # Errors
 ///

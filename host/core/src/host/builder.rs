@@ -322,8 +322,8 @@ impl HostBuilder {
     }
 
     /// Sets the broker, which a host in a confined process needs. The broker opens folders that
-    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). By default
-    /// there is no broker, and the process does both itself. The trait [`Broker`] is not stable.
+    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). Without a broker,
+    /// which is the default, the host does both itself. The trait [`Broker`] is not stable.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
         self

@@ -228,8 +228,8 @@ impl<'a> ComponentIntake<'a> {
         }
     }
 
-    /// Adds components that are new since the earlier host. Returns a problem for each one whose
-    /// name is in use.
+    /// Adds components that the earlier host does not have. Returns a problem for each name that is
+    /// already in use.
     fn admit_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,

@@ -265,7 +265,8 @@ impl HttpAccess {
         })))
     }
 
-    /// Returns the times in which a person decides about a request. `None` if nobody is asked.
+    /// Returns the pauses in which a person decides about a request. Returns `None` for a guest
+    /// without a gate.
     pub(crate) fn pauses(&self) -> Option<&CallPauses> {
         self.0.as_ref().map(|requests| &requests.pauses)
     }

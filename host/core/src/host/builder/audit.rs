@@ -34,7 +34,7 @@ impl HostBuilder {
         let Some(ConfiguredPath { path, .. }) = &config.audit_file else {
             // Settings without a log must be a mistake.
             if let Some(place) = &config.audit_place {
-                bail!("{place}: there is no audit log: name one with `audit_file` or `--audit`");
+                bail!("{place}: no audit log is configured; set `audit_file`, or pass `--audit`");
             }
             if self.audit_signer.is_some() {
                 bail!("`HostBuilder::audit_signer`: there is no audit log to sign");

@@ -1,5 +1,5 @@
-//! Tools: definitions, arguments, limits, grants, and outcomes of calls. Nothing here runs a
-//! tool.
+//! Tools and calls, without running them: definitions, arguments, limits, grants, consent,
+//! outcomes, and the audit log.
 
 pub mod arguments;
 pub mod audit;

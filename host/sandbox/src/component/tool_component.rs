@@ -43,7 +43,7 @@ impl Tool {
     /// Returns the schema of its arguments.
     pub fn schema(&self) -> Result<&Schema, Stop> {
         let schema = self.schema.get_or_init(|| {
-            Schema::checked(&self.definition.input_schema).map_err(|error| format!("{error:#}"))
+            Schema::uncompiled(&self.definition.input_schema).map_err(|error| format!("{error:#}"))
         });
         schema.as_ref().map_err(|error| Stop::Trap(error.clone()))
     }

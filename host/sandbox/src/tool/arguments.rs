@@ -1,4 +1,4 @@
-//! Arguments: parsed, checked against the tool's schema, and normalised for the guest.
+//! Parses arguments, checks them against the tool's schema, and normalises them for the guest.
 
 mod bounds;
 mod normalize;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::tool::CallError;
 use bounds::SchemaSize;
-use normalize::{drop_absent, make_integers, takes_null};
+use normalize::{allows_null, drop_absent, make_integers};
 use plain::PlainProperties;
 use skillhost_skills::text::suggest;
 use words::{describe, short};
@@ -22,7 +22,7 @@ pub(crate) use bounds::number_of_values;
 pub use bounds::{BoundedValidator, Mismatch};
 
 /// The maximum bytes of arguments. Guards against: a caller that floods the host. A model
-/// writes a few hundred.
+/// writes a few hundred bytes.
 pub const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// The maximum number of values in a call's arguments. Checking takes time proportional to
@@ -31,20 +31,20 @@ const ARGUMENT_VALUES: usize = 10_000;
 
 /// A tool's schema, ready to check arguments.
 pub struct Schema {
-    /// The schema, which is compiled when arguments need it. Compiling takes as long as
-    /// everything else in a process that makes one call.
+    /// The schema as JSON. It is compiled only when arguments need it, because compiling takes
+    /// as long as everything else in a process that makes one call.
     source: Value,
     size: SchemaSize,
     validator: OnceLock<BoundedValidator>,
     plain: Option<PlainProperties>,
     properties: Vec<String>,
     required: Vec<String>,
-    /// True if unknown properties are refused.
+    /// True if the schema refuses unknown properties.
     closed: bool,
     /// The nullable properties. A null for any other optional property counts as absent.
     nullable: Vec<String>,
-    /// The schemas of the properties, to remove nulls inside them.
-    within: Map<String, Value>,
+    /// The schemas of the properties, to remove nulls inside their values.
+    property_schemas: Map<String, Value>,
 }
 
 /// Parses the arguments of a call. An empty text means no arguments.
@@ -61,8 +61,9 @@ pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
         .map_err(|error| CallError::Arguments(format!("the arguments are not JSON: {error}")))
 }
 
-/// Checks arguments like a call of a tool with this schema. The outer error is the reason
-/// why a component with this schema is not loaded.
+/// Checks arguments as a call of a tool with this schema does.
+///
+/// The outer error says why the host refuses to load a component with this schema.
 pub fn check_arguments(
     schema: &Map<String, Value>,
     arguments: Value,
@@ -73,7 +74,7 @@ pub fn check_arguments(
 impl Schema {
     /// Checks and compiles a schema.
     pub(crate) fn new(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
-        let schema = Self::checked(input_schema)?;
+        let schema = Self::uncompiled(input_schema)?;
         schema.compile()?;
         Ok(schema)
     }
@@ -89,8 +90,8 @@ impl Schema {
         self.size.patterns
     }
 
-    /// Checks the size of a schema, and creates it without compiling it.
-    pub(crate) fn checked(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
+    /// Checks the size of a schema. [`compile`](Schema::compile) compiles it later.
+    pub(crate) fn uncompiled(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let mut schema = input_schema.clone();
         let properties = schema
             .get("properties")
@@ -113,7 +114,7 @@ impl Schema {
         };
         let nullable = properties
             .iter()
-            .filter(|(_, schema)| takes_null(schema))
+            .filter(|(_, schema)| allows_null(schema))
             .map(|(name, _)| name.clone())
             .collect();
         let size = SchemaSize::of(&Value::Object(schema.clone()), "its input schema")?;
@@ -128,7 +129,7 @@ impl Schema {
             required,
             closed,
             nullable,
-            within: properties,
+            property_schemas: properties,
         })
     }
 
@@ -140,7 +141,7 @@ impl Schema {
         Ok(self.validator.get_or_init(|| validator))
     }
 
-    /// Checks arguments, and removes nulls that stand for absent properties.
+    /// Checks arguments, and removes nulls that mean an absent property.
     pub fn check(&self, arguments: Value) -> Result<Map<String, Value>, CallError> {
         let Value::Object(mut arguments) = arguments else {
             return Err(CallError::Arguments(
@@ -160,7 +161,7 @@ impl Schema {
             !value.is_null() || self.nullable.contains(name) || self.required.contains(name)
         });
         for (name, value) in &mut arguments {
-            if let Some(schema) = self.within.get(name) {
+            if let Some(schema) = self.property_schemas.get(name) {
                 drop_absent(schema, value);
             }
         }

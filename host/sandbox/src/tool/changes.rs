@@ -1,5 +1,5 @@
 //! The changes of a call in its copy-on-write view: the paths that its answer can list, and
-//! the total numbers.
+//! the totals.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub struct ViewChanges {
     pub(crate) files: FirstPaths<Bytes>,
     /// The total bytes of these files.
     pub(crate) bytes: u64,
-    /// The removed files, links and folders of the disk. The contents of removed folders
-    /// are not included.
+    /// The files, links and folders of the disk that the call removed. The contents of removed
+    /// folders are not included.
     pub(crate) removed: FirstPaths<()>,
 }
 
@@ -58,7 +58,7 @@ impl<T> FirstPaths<T> {
     }
 
     /// Adds a path. Call this once per path.
-    pub(crate) fn add(&mut self, path: &str, target: T) {
+    pub(crate) fn add(&mut self, path: &str, value: T) {
         self.count += 1;
         if path.len() >= PATH_BYTES {
             return;
@@ -69,7 +69,7 @@ impl<T> FirstPaths<T> {
                 _ => return,
             };
         }
-        self.first.insert(path.to_owned(), target);
+        self.first.insert(path.to_owned(), value);
     }
 }
 

@@ -60,7 +60,7 @@ pub struct FolderRule {
     pub skill_property: String,
     /// True if the schema lists the names of the skills at that property.
     pub enumerate: bool,
-    /// The property that has a path in the folder.
+    /// The property that holds a path in the folder.
     pub path_property: Option<String>,
     /// True if a call may omit the skill. Then its path selects the folder.
     pub skill_optional: bool,

@@ -1,11 +1,11 @@
 //! Help for a failed call. It is computed on request, because most programs never ask for it.
-//! The host decides on its text (`host/help.rs`).
+//! The crate `skillhost` writes its text (`core/src/host/help.rs`).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// Help for a failed call; see [`CallError::help`](crate::tool::CallError::help). Most
-/// errors have no help. Clones share the text. Comparisons of errors ignore it.
+/// errors have no help. Clones share the text. Comparing errors ignores it.
 #[derive(Clone, Default)]
 pub struct Help(Option<Arc<LazyHelp>>);
 
@@ -17,7 +17,7 @@ impl Help {
         Self(Some(Arc::new(LazyLock::new(Box::new(compute)))))
     }
 
-    /// Returns the text. Computes it the first time.
+    /// Returns the text, and computes it the first time.
     pub(crate) fn text(&self) -> Option<&str> {
         self.0.as_ref()?.as_deref()
     }

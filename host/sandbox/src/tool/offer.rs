@@ -1,5 +1,5 @@
-//! The offered tools and the wording of their descriptions. Powers of tools are in
-//! `grant.rs`.
+//! The tools that a host offers, and the wording of their descriptions. `grant.rs` decides what
+//! a tool is allowed to do.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub enum Wording {
     Contract,
 }
 
-/// The contracts' descriptions that differ from the components'. The one of
+/// The contracts' descriptions that differ from the components'. The description of
 /// `read_skill_file` is in Chinese, and names tools that do not exist here.
 const CONTRACT_DESCRIPTIONS: [(&str, &str); 1] = [(
     "read_skill_file",

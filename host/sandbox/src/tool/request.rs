@@ -1,5 +1,5 @@
-//! The HTTP requests of a call for the audit log and for metrics. The sandbox notes them during the
-//! call, so the record has them however the call ends.
+//! The HTTP requests of a call, for the audit log and for metrics. The sandbox notes them during
+//! the call, so the record has them however the call ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct RequestRecord {
     /// The status of the response, if there was one.
     pub status: Option<u16>,
     /// The result of the request, as the egress process reports it. `None` if the request was
-    /// cancelled, or its time ended, or the process failed.
+    /// cancelled or timed out, or if the process failed.
     pub outcome: Option<Outcome>,
     /// The rule that would have allowed the request, if nobody consented to it.
     pub missing_rule: Option<String>,
@@ -39,12 +39,13 @@ pub struct RequestRecord {
     pub sent_bytes: u64,
     /// The bytes of the body that were received.
     pub received_bytes: u64,
-    /// The time from the request to the head of the response. `None` if it was cancelled.
+    /// The time from the request to the head of the response. `None` if the request was
+    /// cancelled.
     pub duration: Option<Duration>,
 }
 
 impl RequestRecord {
-    /// Returns the kind of failure, if there is no response of the server.
+    /// Returns the kind of failure, if the server did not respond.
     pub fn failure(&self) -> Option<&'static str> {
         match (&self.outcome, self.status, self.duration) {
             (_, Some(_), _) => None,

@@ -1,5 +1,5 @@
-//! Compiles schemas and checks values, within bounds. Schemas are untrusted: checks with any
-//! schema must be fast and need little memory.
+//! Compiles schemas and checks values, within bounds. Schemas are untrusted, but checks with any
+//! of them must be fast and need little memory.
 
 use anyhow::Context as _;
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -16,8 +16,8 @@ const PATTERN_BYTES: usize = 16 << 10;
 /// that expand to a million.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Keywords that depend on the results of the keywords beside them, which are evaluated again.
-/// Guards against: forty nested keywords, which check one value 2^40 times.
+/// Keywords that evaluate the keywords beside them once more. Guards against: forty nested ones,
+/// which check one value 2^40 times.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// Keywords with alternatives. To explain why none matches, the validator tries an alternative
@@ -38,38 +38,39 @@ const PATTERN_CLASSES: usize = 32;
 const PATHS_BYTES: usize = 4 << 20;
 
 /// The maximum bytes of text, summed over all patterns that are matched against it. The
-/// slowest pattern takes a second for a MiB.
+/// slowest pattern takes a second per MiB.
 const PATTERN_TEXT: usize = 4 << 20;
 
-/// The maximum number of single checks. The slowest one, a fraction in `multipleOf` with a
-/// large number, takes two microseconds.
+/// The maximum number of checks, each of one value with one part of the schema. The slowest,
+/// a fraction in `multipleOf` with a large number, takes two microseconds.
 const MAX_CHECKS: usize = 4_000_000;
 
-/// The maximum number of pairs that `uniqueItems` compares. It compares all pairs if the
-/// hashes of all items are the same, as those of some large numbers.
+/// The maximum number of pairs that `uniqueItems` compares. It compares all pairs if all items
+/// have the same hash, as some large numbers do.
 const MAX_PAIRS: usize = 10_000_000_000;
 
-/// The maximum bytes of errors. For each value of a schema, an error can copy each checked
-/// value, its path, and a text of the schema.
+/// The maximum bytes of the errors that a check creates. For each value of a schema, an error can
+/// copy each checked value, its path, and a text of the schema.
 const SEARCH_BYTES: usize = 64 << 20;
 
-/// The bytes of an error without its copies.
+/// The bytes of an error without what it copies.
 const ERROR_BYTES: usize = 300;
 
 /// The cost of checks with a schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SchemaSize {
     values: usize,
-    /// The number of checks of all values of the schema.
+    /// The number of checks of one value with all parts of the schema.
     checks: usize,
-    /// The number of checks of patterns, and of `uniqueItems`.
+    /// The number of these checks that match a pattern.
     pub(super) patterns: usize,
+    /// The number of these checks that compare items, for `uniqueItems`.
     unique: usize,
     /// The maximum bytes of the schema that an error copies.
     copied: usize,
 }
 
-/// The cost of checking a value.
+/// The size of a value, which decides the cost of checking it.
 #[derive(Default)]
 struct ValueSize {
     values: usize,
@@ -159,7 +160,7 @@ impl ValueSize {
                 Value::Array(array) => rest.extend(array.iter().map(|value| (value, path + INDEX))),
                 Value::Object(object) => {
                     size.text += object.keys().map(String::len).sum::<usize>();
-                    // A character may be escaped as two.
+                    // Escaping can turn one character into two.
                     let within = |key: &String| path + 1 + 2 * key.len();
                     rest.extend(object.iter().map(|(key, value)| (value, within(key))));
                 }
@@ -170,24 +171,24 @@ impl ValueSize {
     }
 }
 
-/// Returns the number of values in a value, including itself.
+/// Returns the number of values in a value, counting the value itself.
 pub(crate) fn number_of_values(value: &Value) -> usize {
     ValueSize::of(value).values
 }
 
-/// A value of a schema.
+/// A value inside a schema.
 struct Part<'s> {
     value: &'s Value,
     /// The bytes of its path.
     path: usize,
-    /// The number of times that it is checked for a value.
+    /// The number of times that a check of one value evaluates this part.
     times: usize,
-    /// True inside a schema with a keyword of [`UNEVALUATED`].
-    is_within: bool,
+    /// True inside a schema with an [`UNEVALUATED`] keyword.
+    in_unevaluated: bool,
 }
 
 impl SchemaSize {
-    /// Measures a schema. Refuses it if parsing it or checks with it could be slow.
+    /// Measures a schema. Refuses it if it could be slow to parse or to check values with.
     pub(super) fn of(schema: &Value, what: &str) -> anyhow::Result<Self> {
         let mut size = Self::default();
         let mut paths = 0;
@@ -196,7 +197,7 @@ impl SchemaSize {
             value: schema,
             path: own_name.map_or(0, str::len),
             times: 1,
-            is_within: false,
+            in_unevaluated: false,
         }];
         while let Some(mut part) = rest.pop() {
             size.values += 1;
@@ -222,7 +223,7 @@ impl SchemaSize {
         Ok(size)
     }
 
-    /// Adds the cost of a schema itself.
+    /// Adds the cost of a schema's own keywords, without that of the schemas inside it.
     fn add(
         &mut self,
         schema: &Map<String, Value>,
@@ -242,14 +243,14 @@ impl SchemaSize {
             anyhow::bail!("{what} has `{keyword}` below its root: leave it out");
         }
         let unevaluated = find(&UNEVALUATED);
-        if let Some(keyword) = unevaluated.filter(|_| part.is_within) {
+        if let Some(keyword) = unevaluated.filter(|_| part.in_unevaluated) {
             anyhow::bail!(
                 "{what} has `{keyword}` inside another such keyword: use only the outermost"
             );
         }
-        part.is_within |= unevaluated.is_some();
-        // Each schema inside one with such a keyword is checked once more.
-        part.times += usize::from(part.is_within);
+        part.in_unevaluated |= unevaluated.is_some();
+        // Each schema inside a schema with an `UNEVALUATED` keyword is checked once more.
+        part.times += usize::from(part.in_unevaluated);
         for pattern in patterns(schema) {
             anyhow::ensure!(
                 pattern.len() <= PATTERN_LENGTH && classes(pattern) <= PATTERN_CLASSES,
@@ -278,12 +279,12 @@ impl<'s> Part<'s> {
             value,
             path: self.path + 1 + name,
             times: self.times + usize::from(is_choice),
-            is_within: self.is_within,
+            in_unevaluated: self.in_unevaluated,
         };
         match self.value {
             Value::Object(object) => into.extend(object.iter().map(|(key, value)| {
                 let is_choice = CHOICES.contains(&key.as_str());
-                // A character may be escaped as three.
+                // Escaping can turn one character into three.
                 within(value, 3 * key.len(), is_choice)
             })),
             Value::Array(array) => {
@@ -294,15 +295,16 @@ impl<'s> Part<'s> {
     }
 }
 
-/// Returns the patterns of a schema itself.
+/// Returns a schema's own patterns, without those of the schemas inside it.
 fn patterns(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let own = schema.get("pattern").and_then(Value::as_str);
-    let of_names = schema.get("patternProperties").and_then(Value::as_object);
-    let of_names = of_names.into_iter().flat_map(Map::keys);
-    own.into_iter().chain(of_names.map(String::as_str))
+    let for_names = schema.get("patternProperties").and_then(Value::as_object);
+    let for_names = for_names.into_iter().flat_map(Map::keys);
+    own.into_iter().chain(for_names.map(String::as_str))
 }
 
-/// Returns the number of classes such as `\d` in a pattern, and of control characters.
+/// Returns the number of classes such as `\d`, and of control characters such as `\cA`, in a
+/// pattern.
 fn classes(pattern: &str) -> usize {
     let pairs = pattern.as_bytes().windows(2);
     pairs

@@ -1,10 +1,10 @@
-//! Normalises arguments for guests: whole numbers become integers, and nulls for absent
-//! properties are removed.
+//! Normalises arguments for guests: converts whole numbers to integers, and removes nulls that
+//! mean an absent property.
 
 use serde_json::Value;
 
 /// Converts whole numbers to integers. JSON Schema accepts `5.0` as an integer, but guests
-/// that parse integers refuse it. Returns `false` if there are more values than `left`.
+/// that parse integers refuse it. Subtracts the values from `left`; returns `false` if they are more.
 pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     let Some(rest) = left.checked_sub(1) else {
         return false;
@@ -27,15 +27,15 @@ pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     }
 }
 
-/// Returns a float as an integer, if it is whole and floats of its size are exact.
+/// Returns a float as an integer, if it is whole and small enough to be exact.
 fn integer(number: f64) -> Option<i64> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
-/// Removes nulls for absent properties of objects inside the arguments. Only looks at
-/// properties in the schema: other keys are data.
+/// Removes nulls that mean an absent property from objects inside the arguments. Keeps keys that
+/// the schema does not name, because they are data.
 pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
     match value {
         Value::Array(values) => {
@@ -53,8 +53,8 @@ pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
             let required =
                 |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
             object.retain(|name, value| {
-                let named = properties.get(name);
-                !value.is_null() || required(name) || named.is_none_or(takes_null)
+                let property = properties.get(name);
+                !value.is_null() || required(name) || property.is_none_or(allows_null)
             });
             for (name, value) in object {
                 if let Some(schema) = properties.get(name) {
@@ -67,7 +67,7 @@ pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
 }
 
 /// Returns whether a property's own schema allows null.
-pub(super) fn takes_null(schema: &Value) -> bool {
+pub(super) fn allows_null(schema: &Value) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "null",
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),

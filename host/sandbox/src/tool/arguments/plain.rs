@@ -1,12 +1,11 @@
-//! Plain properties: those for which a schema only requires a type. Checking them needs no
-//! validator.
+//! Plain properties: a schema requires only a type of them, so checking them needs no validator.
 
 use serde_json::{Map, Value};
 
-/// The plain properties of a schema without further rules.
+/// The plain properties of a schema that has no other rules.
 pub(super) struct PlainProperties(Vec<(String, PlainType)>);
 
-/// A type that needs no validator.
+/// A type that can be checked without a validator.
 #[derive(Clone, Copy)]
 enum PlainType {
     Text,
@@ -14,14 +13,14 @@ enum PlainType {
     Boolean,
 }
 
-/// Keywords that only annotate, and restrict no value.
+/// Keywords that restrict no value.
 const ANNOTATIONS: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
 
-/// Keywords of an object that need no validator.
+/// Keywords of an object's schema that can be checked without a validator.
 const OBJECT_KEYWORDS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
 impl PlainProperties {
-    /// Returns the plain properties of a schema, if no keyword adds further rules.
+    /// Returns the plain properties of a schema, or `None` if another keyword adds rules.
     pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
         if !has_only(schema, &OBJECT_KEYWORDS) {
             return None;

@@ -1,4 +1,4 @@
-//! Tests of arguments that match schemas or do not, and of the messages.
+//! Tests of arguments that match or do not match a schema, and of the messages.
 
 use super::*;
 use serde_json::json;
@@ -79,7 +79,7 @@ fn plain_arguments_also_pass_validator() {
 
 #[test]
 fn refuses_empty_arguments_if_the_schema_does() {
-    for (refuses, asked) in [
+    for (refuses, schema_source) in [
         (false, json!({})),
         (false, json!({"properties": {"x": {"type": "string"}}})),
         (false, json!({"maxProperties": 1})),
@@ -94,8 +94,8 @@ fn refuses_empty_arguments_if_the_schema_does() {
             }),
         ),
     ] {
-        let checked = schema(asked.clone()).check(json!({}));
-        assert_eq!(checked.is_err(), refuses, "{asked}: {checked:?}");
+        let checked = schema(schema_source.clone()).check(json!({}));
+        assert_eq!(checked.is_err(), refuses, "{schema_source}: {checked:?}");
     }
 }
 

@@ -4,17 +4,17 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// The maximum number of characters of a quoted name or value, and of a message. Names and nested
-/// alternatives of an untrusted schema have no limit of their own.
+/// The maximum number of characters of a quoted name or value, and of a message. An untrusted
+/// schema can have names and nested alternatives of any length.
 const MAX_NAME: usize = 200;
 const MAX_MESSAGE: usize = 900;
 
 /// Returns the message for a mismatch, with the property's name.
 pub(super) fn describe(error: &ValidationError<'_>) -> String {
-    cut(&words(error), MAX_MESSAGE)
+    cut(&message(error), MAX_MESSAGE)
 }
 
-fn words(error: &ValidationError<'_>) -> String {
+fn message(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     let name = short(&path.trim_start_matches('/').replace('/', "."));
     match error.kind() {
@@ -46,8 +46,8 @@ fn words(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the reason why no alternative matches a value. If one matches the value itself
-/// but not its contents, the caller meant that one.
+/// Returns the reason why no alternative matches a value. If exactly one matches the value but
+/// not what is inside it, the caller meant that one.
 fn describe_choices(
     error: &ValidationError<'_>,
     name: &str,
@@ -59,20 +59,23 @@ fn describe_choices(
         .iter()
         .filter_map(|errors| errors.iter().find(within));
     if let (Some(meant), None) = (meant.next(), meant.next()) {
-        return words(meant);
+        return message(meant);
     }
-    let (like, unlike): (Vec<_>, Vec<_>) = choices
+    let (same_type, other_type): (Vec<_>, Vec<_>) = choices
         .iter()
         .map(|errors| (errors, described(errors)))
         .partition(|(_, described)| described.is_none());
-    let mut described: Vec<String> = unlike.into_iter().filter_map(|(_, text)| text).collect();
+    let mut described: Vec<String> = other_type
+        .into_iter()
+        .filter_map(|(_, text)| text)
+        .collect();
     described.dedup();
     // An alternative that allows the value's type, but not the value.
-    let other = like.first().and_then(|(errors, _)| errors.first());
+    let other = same_type.first().and_then(|(errors, _)| errors.first());
     match (other, described.split_last()) {
-        (Some(other), None) => words(other),
+        (Some(other), None) => message(other),
         (Some(other), Some(_)) => {
-            format!("{}, and is not {}", words(other), described.join(" or "))
+            format!("{}, and is not {}", message(other), described.join(" or "))
         }
         (None, Some((last, []))) => format!("Argument '{name}' must be {last}"),
         (None, Some((last, rest))) => {
@@ -82,7 +85,8 @@ fn describe_choices(
     }
 }
 
-/// Returns the values that a schema lists, or otherwise the type that it requires.
+/// Returns the values that a schema lists, or the type that it requires. Returns `None` if the
+/// type is right.
 fn described(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
@@ -120,7 +124,7 @@ fn expected(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns the start of a caller's string, for a message.
+/// Shortens a caller's string for a message.
 pub(super) fn short(text: &str) -> String {
     cut(text, MAX_NAME)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Skills;
 use super::pattern::{Pattern, PatternError};
 
-/// The tools and skills that a caller may use. For a host from `Host::in_scope`, no others
+/// The tools and skills that a caller may use. In a host from `Host::in_scope`, no others
 /// exist. A scope never extends a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
@@ -81,15 +81,16 @@ impl Scope {
 
     /// Returns whether the scope allows a skill.
     pub fn allows_skill(&self, name: &str) -> bool {
-        !self.excluded_skills.contains(name) && self.skills.iter().all(|it| it.allow(name))
+        !self.excluded_skills.contains(name) && self.skills.iter().all(|skills| skills.allow(name))
     }
 
-    /// Returns whether the scope has no patterns of skills that leave some out.
+    /// Returns whether the patterns allow all skills. Ignores skills that are excluded by name.
     pub fn has_all_skills(&self) -> bool {
         self.skills.iter().all(Skills::allow_all)
     }
 
-    /// Returns the patterns that match no tool or skill in these lists, each with its kind.
+    /// Returns the patterns that match no tool or skill in these lists, each with its kind:
+    /// `tools` or `skills`.
     pub fn unmatched(&self, tools: &[&str], skills: &[String]) -> Vec<(&'static str, String)> {
         let tool_patterns = self.tools.iter().flat_map(|tools| tools.iter());
         let unmatched = tool_patterns.filter(|it| !tools.iter().any(|tool| it.matches(tool)));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn is_everything_without_patterns_alone() {
+    fn is_everything_only_without_patterns() {
         assert!(Scope::new().is_everything());
         assert!(!Scope::new().tools(["a"]).unwrap().is_everything());
         assert!(!Scope::new().skills(["a"]).unwrap().is_everything());

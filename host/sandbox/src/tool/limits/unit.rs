@@ -11,7 +11,7 @@ pub enum Unit {
     Time,
     /// Bytes, written as `"64MiB"` or `"100B"`, or as a number.
     Bytes,
-    /// A number of things.
+    /// A plain number.
     Count,
 }
 
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// Returns the quantity that a text such as `64MiB` stands for.
+    /// Parses a quantity such as `64MiB`.
     pub const fn parse(self, text: &str) -> Option<u64> {
         let text = match text.as_bytes().trim_ascii() {
             [b'+', text @ ..] => text,
@@ -63,7 +63,7 @@ impl Unit {
         None
     }
 
-    /// Returns the quantity that the number 1 without a unit stands for in a configuration.
+    /// Returns the quantity that a plain `1`, without a unit, means in a configuration.
     pub fn of_plain_number(self) -> u64 {
         match self {
             Self::Time => 1_000,
@@ -111,7 +111,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// The type of a limit: a quantity, or `None` if the host chooses one.
 pub trait Quantity: Clone {
-    /// Returns the value of a quantity, at most the maximum of the type.
+    /// Converts a quantity to this type. A quantity that is too large becomes the maximum.
     fn of(quantity: Option<u64>) -> Self;
     /// Returns the quantity, if there is one.
     fn quantity(&self) -> Option<u64>;

@@ -1,4 +1,4 @@
-//! Tests with schemas and arguments that would take long, or much memory, without the bounds.
+//! Tests with schemas and arguments that would take much time or memory without the bounds.
 
 use serde_json::{Map, Value, json};
 
@@ -84,7 +84,7 @@ fn refuses_schemas_that_take_long_to_check() {
         "properties": {"$id": {"type": "string"}, "$schema": {"type": "string"}},
     });
     assert!(compile(named).is_ok());
-    // Side by side, they take no longer than one.
+    // Two such keywords side by side are as fast as one.
     let one = unevaluated(1, "unevaluatedProperties");
     assert!(compile(json!({"properties": {"a": one, "b": one}})).is_ok());
 }
@@ -118,7 +118,7 @@ fn all_patterns_of_schema_share_bound() {
     for _ in 0..50 {
         nested = json!({"anyOf": [nested]});
     }
-    let of_names: Map<String, Value> = (0..900)
+    let for_names: Map<String, Value> = (0..900)
         .map(|i| (format!("[ab]*a[ab]{{200}}c{i}"), json!({})))
         .collect();
     for (hostile, arguments, max) in [
@@ -130,7 +130,7 @@ fn all_patterns_of_schema_share_bound() {
             82_241,
         ),
         (
-            json!({"patternProperties": of_names}),
+            json!({"patternProperties": for_names}),
             json!({text(1 << 20): 1}),
             4_660,
         ),
@@ -139,7 +139,7 @@ fn all_patterns_of_schema_share_bound() {
         let message = format!("patterns of this tool's schema allow at most {max}");
         assert!(error.to_string().ends_with(&message), "{error}");
     }
-    // Each level tries the levels below it once more.
+    // Below `unevaluatedItems`, each level tries the levels below it once more.
     let mut nested = slow.clone();
     for _ in 0..50 {
         nested = json!({"allOf": [nested]});
@@ -161,7 +161,7 @@ fn all_patterns_of_schema_share_bound() {
 #[test]
 fn search_for_mismatch_takes_little_memory() {
     let short = |count: usize| json!({"anyOf": vec![json!({"maxLength": 1}); count]});
-    let of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
+    let schema_of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
     // Each alternative would copy the text, or all texts.
     for (schema, value) in [
         (short(900), json!("x".repeat(1 << 20))),
@@ -170,7 +170,7 @@ fn search_for_mismatch_takes_little_memory() {
             json!(vec!["xx"; 500]),
         ),
     ] {
-        let error = of_a(schema).check(json!({"a": value})).unwrap_err();
+        let error = schema_of_a(schema).check(json!({"a": value})).unwrap_err();
         assert!(
             error.to_string().contains("too large to say where"),
             "{error}"
@@ -185,20 +185,20 @@ fn search_for_mismatch_takes_little_memory() {
         (items, json!(vec![0; 1_000])),
         (numbers, json!({name: vec![""; 1_000]})),
     ] {
-        let error = of_a(schema).check(json!({"a": value})).unwrap_err();
+        let error = schema_of_a(schema).check(json!({"a": value})).unwrap_err();
         assert!(
             error.to_string().contains("too large to say where"),
             "{error}"
         );
     }
-    let error = of_a(short(20)).check(json!({"a": "x".repeat(1 << 20)}));
+    let error = schema_of_a(short(20)).check(json!({"a": "x".repeat(1 << 20)}));
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("Argument 'a' is invalid"), "{error}");
 }
 
 #[test]
 fn refuses_many_values_for_slow_keywords() {
-    let of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
+    let schema_of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
     let alike: Vec<u64> = (0..9_990).map(|i| 18_000_000_000_000_000_000 + i).collect();
     for (schema, value) in [
         (
@@ -210,12 +210,12 @@ fn refuses_many_values_for_slow_keywords() {
             json!(vec![1e308; 9_990]),
         ),
     ] {
-        let error = of_a(schema).check(json!({"a": value})).unwrap_err();
+        let error = schema_of_a(schema).check(json!({"a": value})).unwrap_err();
         assert!(
             error.to_string().contains("values: too many to check"),
             "{error}"
         );
     }
-    let unique = of_a(json!({"uniqueItems": true, "items": {"multipleOf": 0.5}}));
+    let unique = schema_of_a(json!({"uniqueItems": true, "items": {"multipleOf": 0.5}}));
     assert!(unique.check(json!({"a": alike})).is_ok());
 }

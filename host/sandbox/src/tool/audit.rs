@@ -43,10 +43,10 @@ pub use log_file::open_audit_log;
 pub use meter::{CpuMeter, MemoryMeter};
 pub use stderr::{start_stderr_thread, write_stderr_line};
 
-/// The path that stands for stderr.
+/// The path that means stderr.
 pub const STDERR: &str = "-";
 
-/// The interval of checks whether the log was renamed, and of attempts to open it. Rotations
+/// The interval between checks for a renamed log, and between attempts to open it. Rotations
 /// must be further apart.
 const RENAME_POLL: Duration = Duration::from_secs(1);
 

@@ -46,14 +46,14 @@ pub struct Skills(Arc<[Pattern]>);
 #[derive(Debug, Clone, Default)]
 pub struct Scripts(Arc<[PathPattern]>);
 
-/// The access of a call to its folder. The disk is never written.
+/// The access of a call to its folder. No call writes to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FolderAccess {
-    /// The call may read.
+    /// The call can only read.
     #[default]
     ReadOnly,
-    /// The call may also write, and has an empty `/tmp`. All changes are in memory and are
+    /// The call can also write, and has an empty `/tmp`. All changes stay in memory, and are
     /// dropped after the call.
     CopyOnWrite,
 }
@@ -89,7 +89,7 @@ pub struct Terms {
     pub network: Arc<NetworkGrant>,
 }
 
-/// The defaults for settings that a grant does not have.
+/// The defaults for settings that a grant leaves out.
 #[derive(Debug, Clone, Default)]
 pub struct Defaults {
     /// True if files with several hard links may be read.
@@ -120,8 +120,8 @@ impl Grant {
         self
     }
 
-    /// Allows reading files with several hard links. One of the links may be outside of the
-    /// skill. Default: the host's setting.
+    /// Allows reading files with several hard links. A link can be outside the skill. Default: the
+    /// host's setting.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = Some(allowed);
         self
@@ -236,7 +236,7 @@ impl Scripts {
         self.0.is_empty()
     }
 
-    /// Returns whether a script may run. The path must not have `.` or `..`.
+    /// Returns whether a script may run. The path must not contain `.` or `..` as a step.
     pub fn allow(&self, path: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(path))
     }
@@ -244,17 +244,17 @@ impl Scripts {
 
 impl fmt::Display for Skills {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        list(f, &self.0)
+        write_list(f, &self.0)
     }
 }
 
 impl fmt::Display for Scripts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        list(f, &self.0)
+        write_list(f, &self.0)
     }
 }
 
-fn list(f: &mut fmt::Formatter<'_>, patterns: &[impl fmt::Display]) -> fmt::Result {
+fn write_list(f: &mut fmt::Formatter<'_>, patterns: &[impl fmt::Display]) -> fmt::Result {
     if patterns.is_empty() {
         return f.write_str("none");
     }

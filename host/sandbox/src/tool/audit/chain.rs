@@ -1,4 +1,4 @@
-//! The chain of records, which shows if a record is changed, removed or moved.
+//! The chain of records, which shows whether a record was changed, removed or moved.
 //!
 //! Each record has its number and the digest of the record before it. These are the last
 //! fields of its line; a checkpoint has its signature after them. The writer here and the
@@ -19,14 +19,14 @@ pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
 
-/// The maximum bytes of a record, with its line feed. It has six texts of 1,024 characters, each of
-/// up to 12 bytes, and 50 requests, each with up to four texts of 512 bytes.
+/// The maximum bytes of a record, with its line feed. A record has at most six texts of 1,024
+/// characters of 12 bytes, and 50 requests with four texts of 512 bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 10;
 
-/// The beginning of every record; `0` stands for any digit.
+/// The beginning of every record; `0` matches any digit.
 pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
-/// Milliseconds from 1970 to the end of the year 9999, the last that a record can name.
+/// Milliseconds from 1970 to the end of the year 9999, the last year that a record can name.
 const MAX_TIME_MILLIS: u64 = 253_402_300_799_999;
 
 /// The bytes of an Ed25519 signature.
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// Reads the link at the end of a line without its last two bytes.
+    /// Reads the link at the end of a line whose [`END`] was removed.
     fn parse_end(line: &[u8]) -> Option<Self> {
         let (rest, previous) = line.split_at_checked(line.len().checked_sub(64)?)?;
         let previous = from_hex(previous)?;
@@ -163,7 +163,7 @@ impl<'a> SignedLine<'a> {
 }
 
 /// Returns whether bytes match a pattern, up to the end of the shorter one. `0` in the
-/// pattern stands for any digit.
+/// pattern matches any digit.
 pub fn matches_pattern(bytes: &[u8], pattern: &[u8]) -> bool {
     let matches = |(byte, expected): (&u8, &u8)| match expected {
         b'0' => byte.is_ascii_digit(),
@@ -172,8 +172,8 @@ pub fn matches_pattern(bytes: &[u8], pattern: &[u8]) -> bool {
     bytes.iter().zip(pattern).all(matches)
 }
 
-/// Returns whether a line is the beginning of one record and nothing else, as a killed
-/// process or a full disk leaves it. After a power failure, zero bytes may follow.
+/// Returns whether a line is the beginning of one record and nothing else. A killed process or a
+/// full disk leaves such a line. After a power failure, zero bytes may follow it.
 pub fn is_torn_record(line: &[u8]) -> bool {
     let (line, whole) = (without_zeros(line), line);
     const BEFORE_TIME: &[u8] = RECORD_START.split_at(9).0;
@@ -203,7 +203,7 @@ pub fn format_time(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// Reads bytes in lower-case hex. A value has one spelling.
+/// Reads bytes in hex. Refuses upper-case digits, so that a value has one spelling.
 pub fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_chain_by_its_first_record() {
+    fn names_chain_after_its_first_record() {
         let second = Link::FIRST.next_after(b"first");
         let third = second.next_after(b"second");
         assert_eq!(second.chain, second.previous[..NAME_BYTES]);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_one_spelling_of_a_link() {
+    fn accepts_only_one_spelling_of_link() {
         let mut line = b"{\"time\":\"t\"}".to_vec();
         Link::FIRST.seal(&mut line);
         let line = String::from_utf8(line).unwrap();

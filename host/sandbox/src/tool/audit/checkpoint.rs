@@ -19,14 +19,14 @@ pub trait CheckpointSigner: Send + Sync {
     /// know it.
     fn digest_key(&self) -> [u8; 32];
 
-    /// Returns the number of records after which there is a checkpoint.
+    /// Returns the number of records after which a checkpoint is due.
     fn records(&self) -> u64;
 
     /// Returns the longest time from a record to a checkpoint.
     fn time(&self) -> Duration;
 
-    /// Sends the line of a checkpoint that is in the log. The host calls this while a tool
-    /// call waits, so it must not block.
+    /// Sends the line of a checkpoint to the sinks, once it is in the log. The host calls this
+    /// while a tool call waits, so it must not block.
     fn publish(&self, checkpoint: &[u8]);
 
     /// Sends the buffered checkpoints, after the log has ended. This may take seconds.

@@ -1,7 +1,7 @@
 //! Keyed digests of the arguments and answers of calls.
 //!
-//! Anybody can find the short text of a plain digest by trying texts. A keyed digest also
-//! needs the key.
+//! A plain digest reveals a short text to anybody who tries texts until one has the digest. With a
+//! keyed digest, this needs the key.
 
 use std::borrow::Cow;
 use std::io;
@@ -14,7 +14,7 @@ use sha2::Sha256;
 use crate::tool::{CallError, Form, Output};
 use skillhost_skills::text::digest::{DigestWriter, hex, sha256_hex};
 
-/// The key of the digests of one log: HMAC-SHA-256.
+/// The HMAC-SHA-256 key of the digests in one log.
 #[derive(Clone)]
 pub(super) struct DigestKey(Hmac<Sha256>);
 
@@ -35,14 +35,14 @@ impl DigestKey {
     /// properties in the caller's order.
     pub(super) fn digest_arguments(&self, arguments: &Value) -> KeyedDigest {
         let mut digest = DigestWriter(self.0.clone());
-        // Neither the writer nor a JSON value can fail.
+        // Neither writing to a digest nor serializing a JSON value can fail.
         let _ = serde_json::to_writer(io::BufWriter::new(&mut digest), arguments);
-        KeyedDigest::of(digest.0)
+        KeyedDigest::from_hmac(digest.0)
     }
 
     /// Returns the digest of a text.
     pub(super) fn digest_text(&self, text: &str) -> KeyedDigest {
-        KeyedDigest::of(self.0.clone().chain_update(text.as_bytes()))
+        KeyedDigest::from_hmac(self.0.clone().chain_update(text.as_bytes()))
     }
 
     /// Returns the digest of an answer, or `None` if the tool did not answer.
@@ -57,7 +57,7 @@ impl DigestKey {
             Err(error @ CallError::Failed(_)) => error.model_text().into(),
             Err(_) => return None,
         };
-        let digest = KeyedDigest::of(self.0.clone().chain_update(text.as_bytes()));
+        let digest = KeyedDigest::from_hmac(self.0.clone().chain_update(text.as_bytes()));
         let files = result.as_ref().ok().and_then(Output::files);
         let Some(files) = files.filter(|files| !files.files.is_empty()) else {
             return Some(digest);
@@ -68,14 +68,14 @@ impl DigestKey {
             let (path, bytes) = (sha256_hex(file.path.as_bytes()), sha256_hex(bytes));
             list += &format!("{path} {bytes}\n");
         }
-        Some(KeyedDigest::of(
+        Some(KeyedDigest::from_hmac(
             self.0.clone().chain_update(list.as_bytes()),
         ))
     }
 }
 
 impl KeyedDigest {
-    fn of(digest: Hmac<Sha256>) -> Self {
+    fn from_hmac(digest: Hmac<Sha256>) -> Self {
         Self(hex(&digest.finalize().into_bytes()))
     }
 }

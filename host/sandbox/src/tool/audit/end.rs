@@ -1,7 +1,7 @@
 //! Reads the end of a log file, where its chain of records continues.
 //!
-//! The file must be a log already, or empty. Guards against: a configuration that names a
-//! file of another program, which would then read names that callers chose.
+//! The file must be empty or already a log. Guards against: a configuration that names a file of
+//! another program, which would then read names that callers chose.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -14,11 +14,11 @@ use sha2::{Digest as _, Sha256};
 use super::chain::{Link, MAX_RECORD_BYTES, RECORD_START, matches_pattern, without_zeros};
 use skillhost_skills::text::digest::DigestWriter;
 
-/// The bytes at the end of a file that are read first: the longest record, and the line feed
+/// The number of bytes read first from the end of a file: the longest record, and the line feed
 /// before it.
 const TAIL_BYTES: u64 = MAX_RECORD_BYTES as u64 + 1;
 
-/// The kinds of file ends.
+/// The kind of a file's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogEnd {
     /// A whole line of a log, or an empty file.
@@ -150,13 +150,13 @@ fn last_record(tail: &[u8], start: u64) -> Option<LastRecord> {
         if let Some(link) =
             Link::parse(line).filter(|_| is_whole && matches_pattern(line, RECORD_START))
         {
-            let is_unended = end == tail.len();
+            let lacks_line_feed = end == tail.len();
             let first = start + (end - line.len()) as u64;
             let last = LastRecord {
                 next: link.next_after(line),
                 line: first..start + end as u64,
             };
-            if !is_unended {
+            if !lacks_line_feed {
                 return Some(last);
             }
             // The end of the file is a record without its line feed, or a part of a longer
@@ -206,11 +206,14 @@ fn for_each_record(
         if read == 0 {
             return Ok(());
         }
-        let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
-        if begins_line && matches_pattern(&line, RECORD_START) && (is_ended || read < TAIL_BYTES) {
+        let has_line_feed = line.pop_if(|byte| *byte == b'\n').is_some();
+        if begins_line
+            && matches_pattern(&line, RECORD_START)
+            && (has_line_feed || read < TAIL_BYTES)
+        {
             each(&line, at..at + line.len() as u64);
         }
-        begins_line = is_ended;
+        begins_line = has_line_feed;
         at += read;
     }
 }
@@ -225,13 +228,13 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     // A line that is torn early is too short to recognize, so an earlier line decides.
     let last = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
-        let is_part = |line: &[u8]| {
+        let is_torn = |line: &[u8]| {
             let start = without_zeros(line);
             !line.is_empty()
                 && start.len() < RECORD_START.len()
                 && matches_pattern(start, RECORD_START)
         };
-        lines.find(|line| !is_part(line)).map_or(!is_cut, is_record)
+        lines.find(|line| !is_torn(line)).map_or(!is_cut, is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
@@ -246,7 +249,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     }
 }
 
-/// Returns whether a line is a record, or a torn one with a line feed.
+/// Returns whether a line is a record, or a torn record that a line feed ends.
 fn is_record(line: &[u8]) -> bool {
     let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
     line.len() >= RECORD_START.len()
@@ -378,9 +381,11 @@ mod tests {
             assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
             assert_eq!(found.has_others, has_others);
             // Begins at the first accepted record. Finds no chain if none is accepted.
-            let found = follow_chain(&file, size, None, |_, found, _| found == link(1)).unwrap();
+            let found =
+                follow_chain(&file, size, None, |_, candidate, _| candidate == link(1)).unwrap();
             assert_eq!(found.last.as_ref(), Some(&last));
-            let found = follow_chain(&file, size, None, |_, found, _| found == last.next).unwrap();
+            let found =
+                follow_chain(&file, size, None, |_, candidate, _| candidate == last.next).unwrap();
             assert_eq!(found.last, None);
         }
     }

@@ -91,7 +91,7 @@ impl AuditEntry {
         self.requests = Some(requests);
     }
 
-    /// Writes how the call ended. After an error the call must fail.
+    /// Writes how the call ended. If this returns an error, the call must fail.
     pub fn end(mut self, result: &Result<Output, CallError>) -> Result<(), Stop> {
         let outcome = CallOutcome::of(result);
         self.is_answered = matches!(result, Ok(_) | Err(CallError::Failed(_)));

@@ -35,14 +35,14 @@ const APPENDING: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 /// The pause between two attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// The maximum bytes of other processes that are read while this process holds the lock.
+/// The maximum bytes written by others that this process reads while it holds the lock.
 const MAX_LOCKED_BYTES: u64 = 8 << 20;
 
-/// The maximum bytes of other processes that are read before a record. Guards against: a sparse
-/// file of a terabyte, which a call would read for hours.
+/// The maximum bytes written by others that this process reads before it appends a record. Guards
+/// against: a sparse file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
-/// The size of a file whose end this process does not know.
+/// The value of [`LogFile::size`] while this process does not know the end of the file.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// The open file of a log.
@@ -59,13 +59,13 @@ pub(super) struct LogFile {
     identity: (u64, u64),
     /// The size after the last record of this process.
     size: u64,
-    /// The size at which misplaced records were reported, because the file may be read several
-    /// times before a record.
+    /// The file's size when misplaced records were last reported. Prevents a second report if the
+    /// file is read several times before the next record.
     reported_size: u64,
     /// The link of the next record.
     next: Link,
-    /// The range of the last record, without its line feed. `None` if this process has not seen
-    /// that record in this file.
+    /// The byte range of the last record, without its line feed. `None` if this process has not
+    /// seen that record in this file.
     last: Option<Range<u64>>,
 }
 
@@ -145,16 +145,17 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Appends the records that a function returns, once this process holds the lock. Each is
-    /// a JSON object without a line feed. Also returns the number of records that are whole in
-    /// the file, which may be some of them if writing failed.
+    /// Takes the lock, and appends the records that `take_records` returns.
+    ///
+    /// Each is a JSON object without a line feed. Also returns the number of records that are
+    /// completely in the file, which can be more than zero even if writing failed.
     pub(super) fn append(
         &mut self,
-        take: impl FnOnce() -> Vec<Vec<u8>>,
+        take_records: impl FnOnce() -> Vec<Vec<u8>>,
     ) -> (io::Result<()>, usize) {
         let mut ends = Vec::new();
         let appended = self.append_batch(|batch| {
-            for record in take() {
+            for record in take_records() {
                 batch.add(record, Link::seal);
                 ends.push(batch.end());
             }
@@ -175,7 +176,7 @@ impl LogFile {
         }
     }
 
-    /// Waits until readers have the checkpoints, up to a limit.
+    /// Waits until the sinks have the checkpoints, up to a limit.
     pub(super) fn finish(&self) {
         if let Some(signer) = &self.signer {
             signer.signer.finish();
@@ -191,7 +192,7 @@ impl LogFile {
             let _ = self.read_changes(size);
         }
         self.with_lock(|log| {
-            log.follow()?;
+            log.reopen_if_renamed()?;
             let size = log.size_on_disk()?;
             let mut batch = if size == log.size {
                 Batch::new(size, log.next, log.last.clone())
@@ -210,29 +211,30 @@ impl LogFile {
     ) -> Result<T, E> {
         lock(&self.file, &mut self.wait)?;
         let result = work(self);
-        // The function may have opened another file, which is locked as well. The lock of the
-        // earlier file ended when that was closed.
+        // `work` may have opened another file, which is locked too. Closing the earlier file ended
+        // its lock.
         let _ = flock(&self.file, FlockOperation::Unlock);
         result
     }
 
-    /// Opens the file that has the log's name now, if it is another file. Only logs errors.
+    /// Opens the file that has the log's name now, if it is another file. Errors go to the host's
+    /// log only.
     pub(super) fn follow_rename(&mut self) {
         // Without a file, the next record creates one.
-        if !matches!(self.named_file(), Ok(Some(other)) if other != self.identity) {
+        if !matches!(self.identity_on_disk(), Ok(Some(other)) if other != self.identity) {
             return;
         }
-        if let Err(error) = self.with_lock(Self::follow) {
+        if let Err(error) = self.with_lock(Self::reopen_if_renamed) {
             tracing::debug!("cannot open a new audit log after the rename yet: {error}");
         }
     }
 
     /// Opens or creates the file with the log's name, unless it is the open file.
-    fn follow(&mut self) -> io::Result<()> {
-        if self.named_file()? == Some(self.identity) {
+    fn reopen_if_renamed(&mut self) -> io::Result<()> {
+        if self.identity_on_disk()? == Some(self.identity) {
             return Ok(());
         }
-        // Others may have written the last records of the old file.
+        // Another process may have written the last records of the old file.
         let old_size = self.size_on_disk()?;
         if old_size != self.size
             && let Err(error) = self.read_changes(old_size)
@@ -269,7 +271,7 @@ impl LogFile {
     }
 
     /// Returns the device and inode of the file that has the log's name now.
-    fn named_file(&self) -> io::Result<Option<(u64, u64)>> {
+    fn identity_on_disk(&self) -> io::Result<Option<(u64, u64)>> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some((found.st_dev, found.st_ino))),
             Err(Errno::NOENT) => Ok(None),
@@ -279,7 +281,7 @@ impl LogFile {
 
     /// Reads what other processes appended to the file's chain.
     ///
-    /// Their records count if they follow the last record that this process knows. If the
+    /// Their records are accepted if they follow the last record that this process knows. If the
     /// file does not have that record, another record must vouch for the file: see
     /// [`Self::vouches_for_file`]. Otherwise this process continues its own chain, so that
     /// `verify` finds the change.
@@ -324,11 +326,11 @@ impl LogFile {
         Ok(end)
     }
 
-    /// Returns whether this process may continue the chain of a file after this record, although
-    /// the file does not have the last record that this process knows.
+    /// Returns whether this record lets the process continue the file's chain, although the file
+    /// does not have the last record that the process knows.
     fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own, after) = (self.next, link.next_after(line));
-        // Another process began the file, or it is a copy.
+        // Another process began this file, or the file is a copy.
         if is_first && link == own || after == own {
             return true;
         }
@@ -377,14 +379,14 @@ impl LogFile {
         let gap = size - chain_end + batch.bytes.len() as u64;
         let event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
         batch.add(event, Link::seal);
-        // The checkpoint vouches for the file to processes that have not read the earlier file.
+        // The checkpoint vouches for this file to processes that have not read the earlier file.
         if let Some(signer) = self.signer.as_ref().filter(|_| is_first) {
             batch.sign(signer)?;
         }
         Ok(batch)
     }
 
-    /// Returns whether the last record is a checkpoint of this key.
+    /// Returns whether the last record is a checkpoint with the key of this log's signer.
     fn ends_in_own_checkpoint(&self) -> io::Result<bool> {
         let (Some(signer), Some(line)) = (&self.signer, &self.last) else {
             return Ok(false);
@@ -419,7 +421,7 @@ impl Signer {
         Self { signer, process }
     }
 
-    /// Returns the number of records after which there is a checkpoint.
+    /// Returns the number of records after which a checkpoint is due.
     pub(super) fn records(&self) -> u64 {
         self.signer.records()
     }
@@ -429,7 +431,7 @@ impl Signer {
         self.signer.time()
     }
 
-    /// Returns whether a line is a checkpoint of this key.
+    /// Returns whether a line is a checkpoint with this signer's key.
     fn has_signed(&self, line: &[u8]) -> bool {
         // Ed25519 is deterministic: a message has one signature.
         let is_own = |signed: SignedLine<'_>| self.signer.sign(signed.message) == signed.signature;
@@ -552,7 +554,7 @@ fn open_file(
                 if metadata.is_symlink() {
                     bail!("it is a symlink; name the file itself");
                 }
-                // First, because opening a device can change its state.
+                // Before it is opened, because opening a device can change its state.
                 named_file::check_kind(&metadata)?;
                 guard::reopen(found.as_fd(), APPENDING)
             }
@@ -565,7 +567,7 @@ fn open_file(
         break match opened {
             // Another process created it meanwhile.
             Err(Errno::EXIST) => continue,
-            // The process sandbox allows only the file that had the name before.
+            // The process sandbox allows this process to open only the file that had the name first.
             Err(Errno::ACCESS) if let Some(broker) = opener.broker() => {
                 broker.open_log().map_err(anyhow::Error::from)?
             }

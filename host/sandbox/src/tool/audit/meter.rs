@@ -1,4 +1,4 @@
-//! Meters of a call's processor time and memory. The call's record has both, however it ends.
+//! Meters of a call's processor time and memory. The call's record has both, however the call ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A meter of the processor time that a call takes in this process.
+/// A meter of the processor time that a call uses in this process.
 #[derive(Clone, Default)]
 pub struct CpuMeter(Arc<AtomicU64>);
 
@@ -18,7 +18,7 @@ pub struct CpuMeter(Arc<AtomicU64>);
 pub struct MemoryMeter(Arc<AtomicUsize>);
 
 impl CpuMeter {
-    /// Polls a future, and counts the processor time that this takes.
+    /// Polls a future, and counts the processor time that this uses.
     pub fn poll<F: Future + ?Sized>(
         &self,
         work: Pin<&mut F>,
@@ -27,14 +27,14 @@ impl CpuMeter {
         self.measure(|| work.poll(task))
     }
 
-    /// Does work, and counts the time of this thread meanwhile.
+    /// Calls a function, and counts the processor time that this uses.
     pub(crate) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = thread_time();
-        let done = work();
-        let taken = thread_time().saturating_sub(start).as_nanos();
-        let taken = u64::try_from(taken).unwrap_or(u64::MAX);
-        self.0.fetch_add(taken, Ordering::Relaxed);
-        done
+        let result = work();
+        let used = thread_time().saturating_sub(start).as_nanos();
+        let used = u64::try_from(used).unwrap_or(u64::MAX);
+        self.0.fetch_add(used, Ordering::Relaxed);
+        result
     }
 
     /// Returns the counted time in microseconds.
@@ -55,7 +55,7 @@ impl MemoryMeter {
     }
 }
 
-/// Returns the processor time that this thread has taken.
+/// Returns the processor time that this thread has used.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

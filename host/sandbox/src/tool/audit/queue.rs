@@ -45,7 +45,7 @@ impl RecordQueue {
         self.with_log(|log| {
             let mut due = None;
             loop {
-                // Another call may have written the record.
+                // Another call may already have written this record.
                 if let Some(outcome) = outcome.get() {
                     return to_result(outcome).map(|()| due);
                 }
@@ -55,7 +55,8 @@ impl RecordQueue {
         })
     }
 
-    /// Appends records that wait, the first ones if a checkpoint must follow them.
+    /// Appends the waiting records, or only the first of them if a checkpoint must follow. `own` is
+    /// the outcome of the caller's record.
     fn append_waiting(
         &self,
         log: &mut SignedLog,
@@ -77,18 +78,18 @@ impl RecordQueue {
             }
             return appended;
         };
-        let is_taken = !outcomes.is_empty();
+        let took_records = !outcomes.is_empty();
         for (number, outcome) in outcomes.into_iter().enumerate() {
             let _ = outcome.set(match number < count {
                 true => Ok(()),
                 false => Err((error.kind(), error.to_string())),
             });
         }
-        if is_taken {
+        if took_records {
             return Ok(None);
         }
-        // The file could not be locked, so no record was taken. Each call then tries for its own
-        // record.
+        // The file could not be locked, so no record was taken. This call gives up its own record,
+        // and the other calls try again.
         self.waiting().retain(|it| !Arc::ptr_eq(&it.outcome, own));
         appended
     }
@@ -123,7 +124,7 @@ mod tests {
     use skillhost_skills::trust::Trust;
 
     #[test]
-    fn one_call_writes_records_of_all_that_wait() {
+    fn one_call_writes_all_waiting_records() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let source = LogSource {

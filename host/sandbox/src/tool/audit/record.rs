@@ -1,4 +1,4 @@
-//! The records of the audit log: their fields, and their lines of JSON.
+//! The records of the audit log: their fields, and their form as lines of JSON.
 //!
 //! A record has the request of a call, bounded and escaped, but not its answer.
 
@@ -50,7 +50,7 @@ pub(super) struct Record {
     skill: Option<String>,
     /// The path as the caller gave it.
     path: Option<String>,
-    /// The names of the fields whose values are too long and were cut.
+    /// The names of the fields whose values were too long and have been cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     truncated: Vec<&'static str>,
     /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
@@ -139,7 +139,7 @@ impl Record {
         self.requests_total = (requests.len() > MAX_REQUESTS).then_some(requests.len());
     }
 
-    /// Returns the beginning of a field's value, and notes whether it is cut.
+    /// Returns the beginning of a field's value. Notes in `truncated` whether it is cut.
     fn bounded(&mut self, field: &'static str, value: Option<&str>) -> Option<String> {
         self.truncated.retain(|other| *other != field);
         let value = value?;
@@ -158,27 +158,27 @@ struct RequestFields {
     /// The scheme, host and port; empty if the address is not valid.
     origin: String,
     path_hmac: KeyedDigest,
-    /// The IP address and port that it was sent to.
+    /// The IP address and port that the request was sent to.
     address: Option<String>,
     status: Option<u16>,
-    /// The kind of failure, if there is no response. `cancelled` if nothing waited for it.
+    /// The kind of failure, if there is no response. `cancelled` if the call stopped waiting.
     failure: Option<&'static str>,
     sent_bytes: u64,
     received_bytes: u64,
     /// The time to the head of the response.
     duration_us: Option<u64>,
-    /// The rule of the grant, or the consent, that allows it.
+    /// The rule of the grant, or the consent, that allowed the request.
     rule: Option<String>,
-    /// The rule that would have allowed it, if nobody consented.
+    /// The rule that would have allowed the request, if nobody consented.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing_rule: Option<String>,
-    /// The names of the secrets that it has.
+    /// The names of the secrets in the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     secrets: Vec<String>,
 }
 
 impl RequestFields {
-    /// Returns a request as a record has it, and notes whether a text is cut.
+    /// Converts a request for a record. Sets `is_cut` if it cuts a text.
     fn new(request: &RequestRecord, key: &DigestKey, is_cut: &mut bool) -> Self {
         let outcome = request.outcome.clone().unwrap_or_default();
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -273,7 +273,7 @@ impl<'a> EventRecord<'a> {
 
 /// Returns a record as a line of JSON without a line feed.
 pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
-    // Large enough for the link and a line feed.
+    // Usually enough for the record with its link and a line feed.
     let mut line = Vec::with_capacity(1280);
     let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
     record
@@ -288,8 +288,8 @@ fn now() -> String {
 
 /// A formatter of JSON that escapes everything but printable ASCII.
 ///
-/// A record cannot move a cursor or reverse text on the terminal of somebody who reads the
-/// file.
+/// Guards against: a record that moves the cursor or reverses text on the terminal of somebody who
+/// reads the file.
 struct Ascii;
 
 impl Formatter for Ascii {

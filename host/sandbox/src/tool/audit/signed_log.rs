@@ -31,7 +31,7 @@ pub(super) struct SignedLog {
     due: Option<Instant>,
 }
 
-/// The parameters to open a log.
+/// The parameters for opening a log.
 pub(super) struct LogSource {
     pub(super) path: PathBuf,
     pub(super) trust: Trust,
@@ -54,7 +54,8 @@ impl LogSource {
 }
 
 impl SignedLog {
-    /// Opens the file. If that fails, returns the error, or logs it if calls may go unrecorded.
+    /// Opens the file. If that fails, returns the error, or only logs it in
+    /// [`AuditMode::BestEffort`].
     pub(super) fn open(source: LogSource, mode: AuditMode) -> anyhow::Result<Self> {
         let file = match source.open(WaitLimit::new()) {
             Ok(file) => Some(file),
@@ -78,13 +79,14 @@ impl SignedLog {
         })
     }
 
-    /// Appends the records that a function returns, once the file is locked. It gets the number of
-    /// records until a checkpoint, and returns at most so many. Returns the time after which a
-    /// checkpoint is due, if a timer must be started for it, and the number of records that are
-    /// whole in the file.
+    /// Locks the file, and appends the records that `take_records` returns.
+    ///
+    /// `take_records` gets the number of records until the next checkpoint, and returns at most as
+    /// many. Returns the time after which a checkpoint is due, if a timer must be started for it,
+    /// and the number of records that are completely in the file.
     pub(super) fn append(
         &mut self,
-        take: impl FnOnce(usize) -> Vec<Vec<u8>>,
+        take_records: impl FnOnce(usize) -> Vec<Vec<u8>>,
     ) -> (io::Result<Option<Duration>>, usize) {
         let limit = self.limits.as_ref().map(|limits| limits.records);
         let until_checkpoint = limit.map_or(u64::MAX, |records| {
@@ -95,7 +97,7 @@ impl SignedLog {
             Err(error) => return (Err(error), 0),
         };
         let until_checkpoint = usize::try_from(until_checkpoint).unwrap_or(usize::MAX);
-        let (appended, count) = file.append(|| take(until_checkpoint));
+        let (appended, count) = file.append(|| take_records(until_checkpoint));
         self.unsigned += count as u64;
         (appended.map(|()| self.checkpoint_if_due()), count)
     }
@@ -142,7 +144,7 @@ impl SignedLog {
         }
     }
 
-    /// Writes the last checkpoint, and waits until its readers have it, up to a limit.
+    /// Writes the last checkpoint, and waits until the sinks have it, up to a limit.
     pub(super) fn finish(&mut self) {
         self.checkpoint();
         if let Some(file) = &self.file {

@@ -1,5 +1,4 @@
-//! Lines on stderr, written in bounded time. A reader that does not read must not stop the
-//! host.
+//! Writes lines to stderr in bounded time. A reader that stops reading must not stop the host.
 //!
 //! A thread writes them, because a stream that is ready can still block: a terminal counts as
 //! ready while it has space for one byte.
@@ -29,8 +28,8 @@ pub fn start_stderr_thread() {
 
 /// Fails if stderr was closed when the program started.
 ///
-/// Rust's runtime opens `/dev/null` for reading and writing in its place, where every record would
-/// be lost. A shell opens it only for writing.
+/// Rust's runtime then opens `/dev/null` as stderr, and every record would be lost. It opens it for
+/// reading and writing, but a shell with `2>/dev/null` only for writing.
 pub(super) fn check_is_open() -> anyhow::Result<()> {
     let stderr = io::stderr();
     let found = fstat(&stderr)?;
@@ -56,7 +55,7 @@ pub fn write_stderr_line(line: &[u8]) -> io::Result<()> {
             let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.write(line)
         }
-        // Does not take the lock of `io::stderr`, which another thread may hold forever.
+        // Does not take the lock of `io::stderr`, because another thread can hold it forever.
         _ => write_all(&io::stderr(), line, &mut false),
     }
 }
@@ -65,7 +64,7 @@ pub fn write_stderr_line(line: &[u8]) -> io::Result<()> {
 struct LineWriter {
     lines: Sender<Vec<u8>>,
     results: Receiver<io::Result<()>>,
-    /// True while the thread writes a line that its caller has given up.
+    /// True while the thread writes a line whose caller no longer waits.
     is_behind: bool,
     wait: WaitLimit,
 }
@@ -99,7 +98,7 @@ impl LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + self.wait.time();
         if self.is_behind {
-            // An error is for the caller of the earlier line.
+            // An error belongs to the earlier line.
             let _ = self.result(deadline)?;
         }
         // If the thread has ended, waiting for the result reports it.
@@ -109,11 +108,11 @@ impl LineWriter {
         written
     }
 
-    /// Waits for the result of the thread's line.
+    /// Waits for the thread to write its line, and returns the result.
     ///
     /// # Errors
     ///
-    /// Fails if the thread does not write it in time.
+    /// The outer error means that the thread did not write the line in time.
     fn result(&mut self, deadline: Instant) -> io::Result<io::Result<()>> {
         let left = deadline.saturating_duration_since(Instant::now());
         let result = self
@@ -173,7 +172,7 @@ mod tests {
         }
         // On a busy machine the short waits take longer, but far less than a hundred long ones.
         assert!(start.elapsed() < WaitLimit::new().time() * 30);
-        // The reader reads again: the line that was begun is whole, and the next one follows.
+        // Now the reader reads again. It must get the begun line in full, and then the next one.
         let read = thread::spawn(move || {
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();

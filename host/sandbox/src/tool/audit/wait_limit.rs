@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 /// The longest wait. Guards against: a process that was stopped while it held the lock, and
-/// a reader that does not read.
+/// a reader that stopped reading.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// The longest wait after one that timed out. Guards against: a queue of calls that each

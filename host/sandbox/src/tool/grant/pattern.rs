@@ -1,5 +1,5 @@
-//! Patterns for names of skills and paths in a skill. They have few wildcards and no other
-//! syntax, so that nobody grants more than intended.
+//! Patterns for names of skills and tools, and for paths in a skill. They have few wildcards and no
+//! other syntax, so that nobody grants more than intended.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) struct Pattern(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathPattern(Vec<Pattern>);
 
-/// The step that matches any number of steps.
+/// The step of a pattern that matches any number of a path's steps.
 const ANY_STEPS: &str = "**";
 
 /// The error for a pattern that cannot match anything.
@@ -47,6 +47,7 @@ enum PatternFault {
 }
 
 impl Pattern {
+    /// Creates a pattern for names of skills.
     pub(super) fn new(text: &str) -> Result<Self, PatternError> {
         if Skill::is_name(text) {
             Ok(Self(text.to_owned()))
@@ -60,8 +61,8 @@ impl Pattern {
 
     /// Creates a pattern for names of tools.
     pub(super) fn of_tools(text: &str) -> Result<Self, PatternError> {
-        let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
-        if !text.is_empty() && text.bytes().all(is_of_pattern) {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
+        if !text.is_empty() && text.bytes().all(is_allowed) {
             Ok(Self(text.to_owned()))
         } else {
             Err(PatternError {
@@ -81,7 +82,8 @@ impl Pattern {
         (!self.0.contains(['*', '?'])).then_some(&self.0)
     }
 
-    /// Returns whether a name matches. Takes time of at most the product of both lengths.
+    /// Returns whether a name matches. The time is at most proportional to the product of both
+    /// lengths.
     pub(super) fn matches(&self, name: &str) -> bool {
         if self.0 == "*" {
             return true;
@@ -108,7 +110,7 @@ impl PathPattern {
         steps.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns whether a path matches. The path must not have `.` or `..`.
+    /// Returns whether a path matches. The path must not contain `.` or `..` as a step.
     pub(super) fn matches(&self, path: &str) -> bool {
         let any = Pattern(ANY_STEPS.to_owned());
         let steps = self.0.iter();
@@ -118,15 +120,17 @@ impl PathPattern {
     }
 }
 
-/// Returns whether items match a pattern in which `any` matches any number of items, and
-/// `fits_one` compares every other. Takes time of at most the product of both lengths.
+/// Returns whether items match a pattern.
+///
+/// In the pattern, `any` matches any number of items, and `fits_one` compares every other part
+/// with one item. The time is at most proportional to the product of both lengths.
 fn fits<P: PartialEq + Copy, T: Copy>(
     mut pattern: impl Iterator<Item = P> + Clone,
     mut rest: impl Iterator<Item = T> + Clone,
     any: P,
     fits_one: impl Fn(P, T) -> bool,
 ) -> bool {
-    // The position to continue from when the last `any` has to match one more item.
+    // The position to retry from if the last `any` must match one more item.
     let mut retry = None;
     loop {
         let before = rest.clone();

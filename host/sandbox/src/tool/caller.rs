@@ -17,7 +17,7 @@ use super::consent::ConsentSession;
 pub struct Caller {
     pub(crate) transport: Transport,
     pub(crate) client: Option<Arc<str>>,
-    /// True for a client without a name that shares with other clients.
+    /// True for a client without a name that shares the host's budgets with other clients.
     pub(crate) is_unnamed_client: bool,
     pub(crate) peer: Option<Peer>,
     #[doc(hidden)]
@@ -27,11 +27,11 @@ pub struct Caller {
     consent: CallerConsent,
 }
 
-/// A lease of the caller's request, held until all work for the request has ended.
+/// The lease of the caller's request, which is held until all work for the request has ended.
 #[derive(Clone, Default)]
 pub(crate) struct CallerLease(Option<Arc<dyn Any + Send + Sync>>);
 
-/// The session in which a person may be asked.
+/// The session in which a person can be asked.
 #[derive(Debug, Clone, Default)]
 struct CallerConsent(Option<Arc<ConsentSession>>);
 
@@ -60,7 +60,7 @@ pub enum Peer {
     Process {
         /// The id of its user.
         user: u32,
-        /// The id of the process when it connected. Another process may have it later.
+        /// The id of the process when it connected. Another process can get the same id later.
         process: u32,
     },
 }
@@ -93,8 +93,8 @@ impl Caller {
         self.client.as_deref().unwrap_or(self.transport.name())
     }
 
-    /// Marks the caller as one client without a name, which shares with clients that have
-    /// names.
+    /// Marks the caller as a client without a name, which shares the host's budgets with clients
+    /// that have names.
     #[must_use]
     pub fn unnamed_client(mut self) -> Self {
         self.is_unnamed_client = true;
@@ -129,8 +129,8 @@ impl Caller {
         self
     }
 
-    /// Sets what the call holds until all work for it has ended, even if its future is dropped
-    /// before. So a budget bounds the work of callers that are gone.
+    /// Sets a lease that the call holds until all work for it has ended, even if its future is
+    /// dropped earlier. So a budget also bounds the work for callers that have left.
     #[must_use]
     pub fn lease(mut self, lease: Arc<dyn Any + Send + Sync>) -> Self {
         self.lease = CallerLease(Some(lease));
@@ -145,7 +145,7 @@ impl Caller {
         self
     }
 
-    /// Returns the session in which a person may be asked.
+    /// Returns the session in which a person can be asked.
     pub fn consent_session(&self) -> Option<&Arc<ConsentSession>> {
         self.consent.0.as_ref()
     }
@@ -211,7 +211,7 @@ impl TraceId {
         let mut parts = value.split('-');
         let (version, trace) = (parts.next()?, parts.next()?);
         let (parent, flags) = (parts.next()?, parts.next()?);
-        // A later version may have more parts.
+        // A later version can have more parts.
         let ends_here = version != "00" || parts.next().is_none();
         let is_valid = is_hex(version, 2)
             && version != "ff"

@@ -82,13 +82,13 @@ pub trait Asker: Send + Sync {
 pub struct ConsentSession {
     asker: Box<dyn Asker>,
     /// The number of questions so far. Locked during a question, so that there is one at a time.
-    asked: tokio::sync::Mutex<usize>,
+    question_count: tokio::sync::Mutex<usize>,
     /// The decisions. There is at most one entry for each question.
     decisions: Mutex<BTreeMap<DecisionKey, Decision>>,
 }
 
-/// The digest of the component, the skill and the origin: scripts of all skills have the same
-/// component.
+/// The component's digest, the skill and the origin. The skill is part of it because the scripts of
+/// all skills run in the same component.
 type DecisionKey = (String, Option<String>, String);
 
 /// A decision that holds until the session ends.
@@ -98,7 +98,7 @@ enum Decision {
     Denied(String),
 }
 
-/// The rules for consent of a host: limits, and the file of what was allowed beyond a session.
+/// A host's rules for consent: the limits, and the file of consent that outlasts a session.
 #[derive(Debug, Default)]
 pub struct ConsentRules {
     /// The limits of questions.
@@ -168,7 +168,8 @@ impl fmt::Display for Question {
             "May a tool send requests over the internet? It can send what its calls know: \
              arguments, and files of the skill.\n"
         )?;
-        // Whole, since the end of a host name decides whose it is. It has at most 253 bytes.
+        // Not shortened, because the end of a host name decides who owns it. It has at most 253
+        // bytes.
         writeln!(f, "Origin: {}", in_backticks(origin))?;
         if origin.contains("://xn--") || origin.contains(".xn--") {
             writeln!(
@@ -184,7 +185,7 @@ impl fmt::Display for Question {
             if *can_remember {
                 writeln!(
                     f,
-                    "To allow it always allows it with every skill that the component gets."
+                    "If you always allow it, that holds for every skill that the component gets."
                 )?;
             }
         }
@@ -212,12 +213,13 @@ impl ConsentSession {
     pub fn new(asker: impl Asker + 'static) -> Self {
         Self {
             asker: Box::new(asker),
-            asked: tokio::sync::Mutex::default(),
+            question_count: tokio::sync::Mutex::default(),
             decisions: Mutex::default(),
         }
     }
 
-    fn known(&self, question: &Question) -> Option<Result<Consent, String>> {
+    /// Returns the session's earlier decision about the same origin.
+    fn earlier_decision(&self, question: &Question) -> Option<Result<Consent, String>> {
         let decisions = self.decisions();
         Some(match decisions.get(&question.key())? {
             Decision::Allowed => Ok(Consent::Session),
@@ -247,32 +249,32 @@ impl ConsentRules {
     ///
     /// # Errors
     ///
-    /// The reason for the operator, if the request is denied.
+    /// Fails with a reason for the operator if the request is denied.
     pub async fn decide(
         &self,
         session: Option<&ConsentSession>,
         mut question: Question,
     ) -> Result<Consent, String> {
         question.can_remember = self.file.is_some();
-        let asking = match self.decided(session, &question).await {
+        let session_to_ask = match self.decided(session, &question).await {
             Some(decided) => return decided,
             None => session.ok_or("this caller cannot ask a person")?,
         };
-        let mut asked = asking.asked.lock().await;
-        // Another request may have asked meanwhile.
+        let mut question_count = session_to_ask.question_count.lock().await;
+        // Meanwhile another request may have asked.
         if let Some(decided) = self.decided(session, &question).await {
             return decided;
         }
         let max = self.limits.consent_questions;
-        if *asked >= max {
+        if *question_count >= max {
             return Err(format!(
                 "the session has had all its {max} questions (`consent_questions`)"
             ));
         }
-        // Counted before the answer: a call that ends meanwhile has shown its question.
-        *asked += 1;
+        // Counted before the answer, because a call that ends meanwhile has shown its question.
+        *question_count += 1;
         let time = self.limits.consent_time;
-        let denied = match tokio::time::timeout(time, asking.asker.ask(&question)).await {
+        let denied = match tokio::time::timeout(time, session_to_ask.asker.ask(&question)).await {
             Ok(Ok(Choice::Always)) if self.append(&question).await => {
                 if let Some(decided) = self.line(&question).await {
                     return Ok(decided);
@@ -282,24 +284,24 @@ impl ConsentRules {
             Ok(Ok(Choice::Session | Choice::Always)) => None,
             Ok(Ok(Choice::Deny)) => Some("a person denied it in this session".to_owned()),
             Ok(Err(why)) => {
-                *asked -= 1;
+                *question_count -= 1;
                 return Err(why);
             }
             Err(_) => Some(format!("nobody answered the question in {time:?}")),
         };
         match denied {
             None => {
-                asking.remember(&question, Decision::Allowed);
+                session_to_ask.remember(&question, Decision::Allowed);
                 Ok(Consent::Session)
             }
             Some(why) => {
-                asking.remember(&question, Decision::Denied(why.clone()));
+                session_to_ask.remember(&question, Decision::Denied(why.clone()));
                 Err(why)
             }
         }
     }
 
-    /// Returns what is decided already. The operator's file counts more than the session.
+    /// Returns the decision that exists already. A line of the file overrides the session.
     async fn decided(
         &self,
         session: Option<&ConsentSession>,
@@ -307,11 +309,11 @@ impl ConsentRules {
     ) -> Option<Result<Consent, String>> {
         match self.line(question).await {
             Some(consent) => Some(Ok(consent)),
-            None => session.and_then(|session| session.known(question)),
+            None => session.and_then(|session| session.earlier_decision(question)),
         }
     }
 
-    /// Returns the line of the file that allows the origin, as the file is now.
+    /// Reads the file again, and returns the line that allows the origin.
     async fn line(&self, question: &Question) -> Option<Consent> {
         let file = Arc::clone(self.file.as_ref()?);
         let (digest, origin) = (question.digest.clone(), question.origin.clone());

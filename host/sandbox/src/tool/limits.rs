@@ -133,8 +133,7 @@ macro_rules! declare_limits {
     )*};
 }
 
-/// Passes the table of the limits of calls to a macro, which declares something
-/// from it. A row is
+/// Passes the table of call limits to a macro, which declares something from it. A row is
 ///
 /// ```text
 /// /// The quantity that it bounds.
@@ -143,14 +142,14 @@ macro_rules! declare_limits {
 /// ```
 ///
 /// The last part is missing if the limit stops no call.
-macro_rules! of_calls {
+macro_rules! with_call_limits {
     ($declare:ident) => {
         $declare! {
-            /// The limits of one call. Every call has them all.
+            /// The limits of one call. All of them hold for every call.
             Limits in "limits", "no built-in tool would answer" {
                 /// Wall-clock time of a call, from its start to its answer: waiting,
-                /// instantiation, computing, host calls, and gathering what it has
-                /// changed.
+                /// instantiation, computing, host calls, and gathering the changed
+                /// files.
                 time: Duration, Time "10s" in 1, DAY;
                 against "a guest that loops or sleeps";
                 Time "time" "it took longer than {:?}"
@@ -180,8 +179,8 @@ macro_rules! of_calls {
                 against "table bombs";
                 TableElements "table-elements" "it needed more than {:?} table elements"
 
-                /// Core instances that a component may consist of. One made from
-                /// Python has 65.
+                /// Core instances of a component. A component made from Python
+                /// has 65.
                 instances: usize, Count "200" in 4, MAX_INSTANCES;
                 against "a component that is small on disk and huge when instantiated";
                 Instances "instances" "it consists of more than {:?} core instances"
@@ -191,13 +190,13 @@ macro_rules! of_calls {
                 against "a component that is small on disk and huge when instantiated";
                 Tables "tables" "it needed more than {:?} tables"
 
-                /// Bytes that one call between host and guest may make the host
-                /// allocate, such as a list of paths or an answer.
+                /// Bytes that one call between host and guest makes the host
+                /// allocate, for example for a list of paths or an answer.
                 hostcall_fuel: usize, Bytes "128MiB" in 64 << 10, MAX_MEMORY;
                 against "a list whose every entry is all of the guest's memory";
                 HostcallFuel "hostcall-fuel" "it handed the host more than {:?} bytes at once"
 
-                /// Handles that a guest may hold at a time, open files among them.
+                /// Handles that a guest holds at a time, including open files.
                 handles: usize, Count "256" in 8, u32::MAX;
                 against "a guest that takes the host's file descriptors";
                 Handles "handles" "it held more than {:?} handles"
@@ -207,7 +206,7 @@ macro_rules! of_calls {
                 against "a folder with a million files";
                 DirectoryEntries "directory-entries" "it listed more than {:?} directory entries"
 
-                /// Bytes that a copy-on-write view may hold: what a call has written, and
+                /// Bytes that a copy-on-write view holds: what a call has written, and
                 /// the host's data about it. Beyond the limit, a guest gets the error that no
                 /// space is left. They count in [`calls_memory`](Load::calls_memory) too.
                 view_bytes: usize, Bytes "64MiB" in 1, MAX_MEMORY;
@@ -244,7 +243,7 @@ macro_rules! of_calls {
                 against "a guest that floods the log"
             }
 
-            /// The calls that a host takes at a time, and the resources that it reserves.
+            /// The calls that a host runs at a time, and the resources that it reserves.
             Load in "", "no built-in tool would answer" {
                 /// Calls that run at a time. The host reserves address space for each. More
                 /// than 1024 count as 1024.
@@ -256,17 +255,17 @@ macro_rules! of_calls {
                 queue: u32, Count "1024" in 1, u32::MAX;
                 against "callers who ask faster than guests answer"
 
-                /// Calls of one tool that run at a time. The tool has the same part of
-                /// the queue and of the memory.
+                /// Calls of one tool that run at a time. The tool gets the same fraction
+                /// of the queue and of the memory.
                 calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
                 /// Bytes of the linear memories and copy-on-write views of all calls
-                /// together. An eighth of them, and of the slots and queue, is for built-in
-                /// tools alone.
+                /// together. An eighth of them, of the slots and of the queue is reserved for
+                /// built-in tools.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
-                against "calls that each take as much as one may"
+                against "calls that each use all the memory that one call is allowed"
 
                 /// Bytes of stack of each guest, the same for all tools: the engine
                 /// reserves them.
@@ -285,9 +284,9 @@ macro_rules! of_calls {
         }
     };
 }
-pub(crate) use of_calls;
+pub(crate) use with_call_limits;
 
-of_calls!(declare_limits);
+with_call_limits!(declare_limits);
 
 /// The longest time that a limit can be set to, in milliseconds.
 pub const DAY: u64 = 24 * 60 * 60 * 1000;
@@ -319,10 +318,10 @@ const MAX_VIEW_DEPTH: u64 = 256;
 /// Memories of a component. Each reserves address space. Guards against: a
 /// component that is small on disk and huge when instantiated.
 pub(crate) const MEMORIES: u32 = 8;
-/// Bytes that one WASI read may return. Guards against: a guest that makes the
+/// Bytes that one WASI read returns at most. Guards against: a guest that makes the
 /// host allocate for a huge file; its own memory limit would stop it only afterwards.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
-/// Bytes that one WASI call for random bytes may return. Guards against: a guest
+/// Bytes that one WASI call for random bytes returns at most. Guards against: a guest
 /// that makes the host compute: with 64 MiB, the call would end well past its deadline.
 pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
 /// The smallest number of bytes that is too many for a path: Linux's `PATH_MAX`.
@@ -342,7 +341,7 @@ pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
 /// Patterns in the input schemas of a component's definitions together. Guards against:
 /// patterns that take tens of KiB each once they are compiled.
 pub(crate) const DEFINITIONS_PATTERNS: usize = 2_000;
-/// Tools that one component may define.
+/// Tools that one component defines at most.
 pub(crate) const DEFINITIONS: usize = 256;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Observers of calls, such as the server's metrics: they get the outcome of each call, but
-//! not its arguments and answer, which are for the audit log. Only observers for a tool's
-//! author get traces of failed calls.
+//! Observers of calls, such as the server's metrics. They get the outcome of each call, but
+//! neither its arguments nor its answer. Only observers for a tool's author get traces of
+//! failed calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub trait Observer: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallEnd<'a> {
-    /// The called tool. `None` if it does not exist, because callers may invent any number
+    /// The called tool. `None` if it does not exist, because callers can invent any number
     /// of names.
     pub tool: Option<&'a str>,
     /// The outcome.

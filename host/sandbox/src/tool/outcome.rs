@@ -76,9 +76,11 @@ impl Output {
         text
     }
 
-    /// Returns the answer for programs: the tool's record with the text in it, or `{"text":
-    /// …}` for a tool without a record, and the changed files of a copy-on-write view. In
-    /// memory it can be many times larger than as JSON.
+    /// Returns the answer for programs.
+    ///
+    /// It is the tool's record with the text in it, or `{"text": …}` for a tool without a
+    /// record, and the changed files of a copy-on-write view. The returned value can take many
+    /// times the memory of its JSON.
     pub fn record(&self) -> Value {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
@@ -143,7 +145,7 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The message.
     pub message: String,
-    /// The skill that the call named, if it does not exist.
+    /// The skill that the call named, if that skill does not exist.
     pub unknown_skill: Option<String>,
     /// The tool's record, as JSON.
     pub details: Option<String>,
@@ -236,9 +238,11 @@ impl CallError {
     }
 
     /// Returns the host's help for a failure with a wrong path or skill: what exists, and
-    /// how to ask for it. It has at most 1 KB in a few lines, in which names are JSON
-    /// strings without hidden characters. It is separate from the texts for models and
-    /// programs; see `HostBuilder::help`.
+    /// how to ask for it.
+    ///
+    /// The help is a few lines of at most 1 KB together. Names in it are JSON strings without
+    /// hidden characters. The texts for models and programs do not contain it; see
+    /// `HostBuilder::help`.
     ///
     /// The first call of this method reads folders for up to 10 ms.
     pub fn help(&self) -> Option<&str> {
@@ -258,8 +262,9 @@ impl CallError {
     }
 
     /// Returns the operator's text for a stopped tool: the whole reason, and the
-    /// configuration key that could prevent the stop. Do not show it to a model. It may
-    /// contain text from a guest: escape it for a terminal.
+    /// configuration key that could prevent the stop.
+    ///
+    /// Do not show it to a model. It can contain text from a guest: escape it for a terminal.
     pub fn operator_text(&self) -> String {
         match self {
             Self::Stopped { tool, stop, .. } => {

@@ -22,13 +22,13 @@ use skillhost_skills::text::media_type;
 const TEXT_BYTES: usize = 16 << 10;
 
 /// The maximum bytes of all texts of files in a record.
-const TEXTS_BYTES: usize = 64 << 10;
+const ALL_TEXTS_BYTES: usize = 64 << 10;
 
 /// The maximum bytes of the list for models. Guards against: a script that fills the
 /// model's context with names.
 const LIST_BYTES: usize = 16 << 10;
 
-/// The bytes to digest between two checks whether the call is over.
+/// The number of bytes to digest between two checks whether the call is over.
 const DIGEST_BYTES: usize = 1 << 20;
 
 /// The changes of a call in its copy-on-write view of a skill. The skill on disk is
@@ -120,7 +120,7 @@ impl OutputFiles {
 
     /// Returns the fields of a record that describe the changes, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut left = TEXTS_BYTES;
+        let mut left = ALL_TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
             .files
             .iter()
@@ -185,7 +185,7 @@ impl OutputFiles {
     }
 }
 
-/// Properties of a file's bytes.
+/// The digest and kind of a file's bytes.
 struct Content {
     sha256: String,
     /// True if the bytes are UTF-8.
@@ -193,7 +193,7 @@ struct Content {
 }
 
 impl Content {
-    /// Examines bytes. Returns `None` if the call is over first.
+    /// Digests bytes, and checks whether they are text. Returns `None` if the call ends first.
     fn of(bytes: &[u8], is_over: &dyn Fn() -> bool) -> Option<Self> {
         let mut digest = Sha256::new();
         for part in bytes.chunks(DIGEST_BYTES) {
@@ -242,9 +242,9 @@ mod tests {
         OutputFiles::new(changes, limits, &|| false).unwrap()
     }
 
-    /// Creates an answer from a file of four parts with a number of names. The call is over
-    /// after a number of checks. Returns the answer, and the number of checks.
-    fn take_names(names: usize, max_checks: usize) -> (Option<OutputFiles>, usize) {
+    /// Creates an answer with a file of four parts that has several names. The call is over after
+    /// `max_checks` checks. Returns the answer and the number of checks.
+    fn answer_with_names(names: usize, max_checks: usize) -> (Option<OutputFiles>, usize) {
         let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
         let mut changes = ViewChanges::new(names);
         for name in 0..names {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn file_of_many_names_is_digested_once() {
-        let (files, checks) = take_names(50, usize::MAX);
+        let (files, checks) = answer_with_names(50, usize::MAX);
         let files = files.unwrap().files;
         assert_eq!((files.len(), checks), (50, 4));
         let digest = sha256_hex(&[0; 4 * DIGEST_BYTES]);
@@ -266,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn digests_end_with_their_call() {
+    fn digesting_ends_with_its_call() {
         for max in 0..4 {
-            let (files, checks) = take_names(1, max);
+            let (files, checks) = answer_with_names(1, max);
             assert_eq!((files, checks), (None, max + 1));
         }
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_omitted_files_and_counts_unlisted_ones() {
+    fn lists_large_files_without_bytes_and_counts_rest() {
         let mut limits = Limits::default();
         (limits.output_files, limits.output_file_bytes) = (3, 10);
         let changed: [(&str, &[u8]); 4] = [
@@ -327,12 +327,12 @@ mod tests {
             ("d", b""),
         ];
         let files = files(&changed, &["r", "s", "t", "u", "v"], &limits);
-        let carried: Vec<_> = files
+        let has_bytes: Vec<_> = files
             .files
             .iter()
             .map(|file| file.bytes.is_some())
             .collect();
-        assert_eq!(carried, [true, false, true]);
+        assert_eq!(has_bytes, [true, false, true]);
         assert_eq!(files.removed, ["r", "s", "t"]);
         assert_eq!((files.left_out, files.total, files.total_bytes), (3, 4, 15));
         let record = record(&files);

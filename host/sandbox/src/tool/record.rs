@@ -1,4 +1,4 @@
-//! The answer for programs: the tool's own record as JSON, with the text in its place.
+//! The answer for programs: the tool's own record as JSON, with the text in its property.
 
 use std::io;
 
@@ -12,10 +12,12 @@ use skillhost_skills::text::raw_json::RawJson;
 /// which take twenty times their size when parsed.
 const MAX_PROPERTIES: usize = 100_000;
 
-/// Returns the record of an output. `details` comes from a guest: if it is not a JSON
-/// object, or has too many properties, it becomes a string beside the text. Values stay
-/// verbatim, because parsing them could take a hundred times their size. `fields` are the
-/// host's own, as JSON; they replace the tool's fields of the same name.
+/// Returns the record of an output.
+///
+/// `details` comes from a guest. It becomes a string beside the text if it is not a JSON object or
+/// has too many properties. Values stay verbatim, because parsing them could take a hundred times
+/// their size. `fields` are the host's own, as JSON; they replace the tool's fields of the same
+/// name.
 pub(crate) fn assemble(
     details: Option<&str>,
     text_property: Option<&str>,
@@ -29,15 +31,15 @@ pub(crate) fn assemble(
     };
     let property = text_property.or(details.is_none().then_some("text"));
     if let Some(property) = property {
-        // Sets the tool's property for the text, and removes repetitions of it: parsers take
-        // the last one, so a program would read another text than the model.
+        // Sets the tool's property for the text, and removes repetitions of it: parsers use the
+        // last one, so a program would read another text than the model.
         let mut text = Some(RecordPart::Text(text));
         pairs.retain_mut(|(key, value)| {
             key != property || text.take().map(|text| *value = text).is_some()
         });
         pairs.extend(text.map(|text| (property.to_owned(), text)));
     }
-    // The tool's own properties with such a name must not look like the host's.
+    // A property of the tool with the name of a host's field must not look like that field.
     pairs.retain(|(key, _)| !fields.iter().any(|(own, _)| own == key));
     let fields = fields.iter();
     pairs.extend(fields.map(|(key, json)| ((*key).to_owned(), RecordPart::Json(json))));
@@ -113,11 +115,12 @@ pub(crate) fn to_string(value: &impl Serialize) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Writes JSON like [`to_string`], to a writer that may fail.
+/// Writes JSON like [`to_string`], to a writer that can fail.
 pub(crate) fn write(to: &mut impl io::Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(to, Spaced))
 }
 
+/// A formatter of JSON with a space after each comma and colon.
 struct Spaced;
 
 impl Formatter for Spaced {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use skillhost_skills::text::digest::sha256_hex;
 
-/// The extensions of scripts and modules, by language. A module may have another extension
-/// than its script.
+/// The extensions of scripts and modules, by language. A module can have a different extension
+/// from its script.
 const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 
 /// The maximum number of modules per call, and of code files that the call wrote and read.
@@ -70,11 +70,12 @@ impl ScriptLog {
         let (Some(run), Some(extension)) = (&*run, path.extension()) else {
             return false;
         };
-        let is_of = |language: &&[&str], end: &OsStr| language.iter().any(|one| *one == end);
+        let uses =
+            |language: &&[&str], extension: &OsStr| language.iter().any(|it| *it == extension);
         match Path::new(&run.path).extension() {
-            None => LANGUAGES.iter().any(|it| is_of(it, extension)),
-            Some(own) => match LANGUAGES.iter().find(|it| is_of(it, own)) {
-                Some(language) => is_of(language, extension),
+            None => LANGUAGES.iter().any(|language| uses(language, extension)),
+            Some(own) => match LANGUAGES.iter().find(|language| uses(language, own)) {
+                Some(language) => uses(language, extension),
                 None => own == extension,
             },
         }
@@ -92,7 +93,7 @@ impl ScriptLog {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
         let digest = sha256_hex(bytes);
-        // A traceback reads the script itself again.
+        // To print a traceback, the guest reads the script itself again.
         let is_script = path == run.path.as_bytes() && digest == run.digest;
         is_script || add(&mut run.modules, (path.to_owned(), digest))
     }
@@ -105,7 +106,7 @@ impl ScriptLog {
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns the script for the record, if one was started. The exit code only counts if the
+    /// Returns the script for the record, if one was started. Leaves out the exit code unless the
     /// call ended in an answer.
     pub(crate) fn record(&self, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();

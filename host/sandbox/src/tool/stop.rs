@@ -101,7 +101,7 @@ macro_rules! stops {
                 Self::Trap,
             ];
 
-            /// Returns its name in the audit log and the metrics.
+            /// Returns the name in the audit log and the metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $($($(Self::$variant => $outcome,)?)*)*
@@ -131,7 +131,7 @@ macro_rules! stops {
     };
 }
 
-limits::of_calls!(stops);
+limits::with_call_limits!(stops);
 
 impl Stop {
     /// Returns a note on the setting that could prevent the stop. The note is empty if no

@@ -1,7 +1,7 @@
-//! The file of what people allowed beyond a session: a line for each component and origin.
+//! The file of consent that outlasts a session: a line for each component and origin.
 //!
 //! A line has the component's SHA-256 and the origin, with a space between them. Empty lines and
-//! text after a `#` mean nothing. The operator may edit the file at any time.
+//! text after a `#` are ignored. The operator may edit the file at any time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl ConsentFile {
     ///
     /// # Errors
     ///
-    /// If others may write the file or change its path, or a line is wrong.
+    /// Fails if others can write the file or change its path, or if a line is wrong.
     pub fn open(path: &Path, trust: Trust, opener: Opener) -> anyhow::Result<Self> {
         let file = Self {
             path: path.to_owned(),
@@ -52,11 +52,11 @@ impl ConsentFile {
     ///
     /// # Errors
     ///
-    /// If the file cannot be used.
+    /// Fails if the file cannot be used.
     pub fn find(&self, digest: &str, origin: &str) -> anyhow::Result<Option<usize>> {
         let text = self.read()?.unwrap_or_default();
         for (line, number) in text.lines().zip(1..) {
-            let entry = read_line(line).with_context(|| self.cannot_use_line(number))?;
+            let entry = parse_line(line).with_context(|| self.cannot_use_line(number))?;
             if entry.is_some_and(|entry| entry == (digest.to_owned(), origin.to_owned())) {
                 return Ok(Some(number));
             }
@@ -68,7 +68,7 @@ impl ConsentFile {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or would be too large.
+    /// Fails if the file cannot be written, or would be too large.
     pub fn append(&self, component: &str, digest: &str, origin: &str) -> anyhow::Result<()> {
         let text = self.read()?.unwrap_or_default();
         // An editor may have left out the last line break.
@@ -89,7 +89,7 @@ impl ConsentFile {
         written.with_context(|| format!("cannot write to the `consent_file` `{}`", self.name()))
     }
 
-    /// Reads and checks the file. Returns `None` if there is none.
+    /// Reads and checks the file. Returns `None` if it does not exist.
     fn read(&self) -> anyhow::Result<Option<String>> {
         let file = match named_file::open_public(&self.path, &self.trust, &self.opener) {
             Err(error) if is_missing(&error) => return Ok(None),
@@ -98,7 +98,7 @@ impl ConsentFile {
         let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
         let text = text.with_context(|| self.cannot_use())?;
         for (line, number) in text.lines().zip(1..) {
-            read_line(line).with_context(|| self.cannot_use_line(number))?;
+            parse_line(line).with_context(|| self.cannot_use_line(number))?;
         }
         Ok(Some(text))
     }
@@ -121,8 +121,8 @@ fn is_missing(error: &anyhow::Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
 }
 
-/// Returns the digest and the origin in a line, or `None` if it has none.
-fn read_line(line: &str) -> anyhow::Result<Option<(String, String)>> {
+/// Returns the digest and the origin in a line. Returns `None` if the line is empty or a comment.
+fn parse_line(line: &str) -> anyhow::Result<Option<(String, String)>> {
     let entry = line.split('#').next().unwrap_or_default();
     let words: Vec<&str> = entry.split_ascii_whitespace().collect();
     let (digest, origin) = match *words {
@@ -141,7 +141,7 @@ fn read_line(line: &str) -> anyhow::Result<Option<(String, String)>> {
     match target.filter(is_origin) {
         Some(target) => Ok(Some((digest.to_ascii_lowercase(), target.origin()))),
         None => bail!(
-            "`{}` is no origin such as `https://example.org:8443`",
+            "`{}` is not an origin such as `https://example.org:8443`",
             origin.escape_debug()
         ),
     }

@@ -1,4 +1,4 @@
-//! Decisions, with a person of the tests' own.
+//! Tests of decisions, with a simulated person.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,7 +33,7 @@ impl Asker for Person {
     }
 }
 
-/// A session, the answers of its person, and the questions so far.
+/// Returns a session, the sender of its person's answers, and the number of questions so far.
 fn session() -> (
     ConsentSession,
     mpsc::UnboundedSender<Answer>,
@@ -73,7 +73,7 @@ async fn session_remembers_each_decision() {
     for (origin, given, expected) in [
         ("https://a.org", Ok(Choice::Session), Ok(Consent::Session)),
         ("https://b.org", Ok(Choice::Deny), Err("denied it")),
-        // Without a file, it holds for the session.
+        // Without a file, the consent holds only for the session.
         ("https://c.org", Ok(Choice::Always), Ok(Consent::Session)),
     ] {
         answer.send(given).unwrap();
@@ -86,11 +86,11 @@ async fn session_remembers_each_decision() {
         }
     }
     assert_eq!(asked.available_permits(), 3);
-    // The session has had its questions.
+    // The session has no questions left.
     let why = decide("https://d.org").await.unwrap_err();
     assert!(why.contains("all its 3 questions"), "{why}");
     assert_eq!(decide("https://a.org").await, Ok(Consent::Session));
-    // A component with other bytes, and another session, are asked again.
+    // A component with other bytes needs another question, and so does another session.
     let mut other = question("https://a.org");
     other.digest = DIGEST.replace('0', "1");
     assert!(rules.decide(Some(&session), other).await.is_err());
@@ -104,7 +104,7 @@ async fn session_remembers_each_decision() {
 }
 
 #[tokio::test]
-async fn questions_that_nobody_answers_or_sees() {
+async fn counts_questions_that_were_shown() {
     let ((session, answer, asked), rules) = (session(), rules(None));
     let decide = |origin: &'static str| rules.decide(Some(&session), question(origin));
     // No question was shown, so none is counted or remembered.
@@ -118,7 +118,7 @@ async fn questions_that_nobody_answers_or_sees() {
         assert!(why.contains("nobody answered"), "{why}");
     }
     assert_eq!(asked.available_permits(), 6);
-    // A request that ends meanwhile has used up a question, and decided nothing.
+    // A request that is cancelled has used up a question, and nothing is decided.
     for _ in 0..2 {
         let time = Duration::from_millis(20);
         let ended = tokio::time::timeout(time, decide("https://b.org")).await;
@@ -139,7 +139,7 @@ async fn requests_wait_for_the_same_question() {
         assert_eq!(asked.available_permits(), 0);
         answer.send(Ok(Choice::Session)).unwrap();
         drop(permit);
-        // That for the other origin.
+        // The answer for the other origin.
         answer.send(Ok(Choice::Deny)).unwrap();
     };
     let (one, same, other, ()) = tokio::join!(
@@ -190,7 +190,7 @@ async fn file_keeps_what_is_always_allowed() {
         DIGEST.to_uppercase()
     );
     fs::write(&path, &edited).unwrap();
-    // Nobody is asked: a session or none, the line counts.
+    // Nobody is asked, because the line counts even without a session.
     let known = rules.decide(None, question("https://b.org")).await;
     assert_eq!(known, Ok(Consent::Line(3)));
     assert_eq!(ask("https://c.org:8443").await, Ok(Consent::Line(4)));
@@ -199,13 +199,13 @@ async fn file_keeps_what_is_always_allowed() {
         format!("{edited}\n{DIGEST} https://c.org:8443 # a_b.wasm\n")
     );
     assert_eq!(asked.available_permits(), 2);
-    // A line that the operator has removed no longer counts, and another component's does not.
+    // A removed line no longer counts, and neither does a line of another component.
     let denied = rules.decide(None, question("https://a.org")).await;
     assert!(denied.is_err());
     let mut other = question("https://b.org");
     other.digest = DIGEST.replace('0', "1");
     assert!(rules.decide(None, other).await.is_err());
-    // A file that others may write allows nothing, and nothing is written to it.
+    // A file that others can write allows nothing, and nothing is written to it.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert!(rules.decide(None, question("https://b.org")).await.is_err());
     let before = read();
@@ -222,12 +222,12 @@ fn refuses_files_with_wrong_lines_or_owners() {
         (DIGEST.to_owned(), "a line is a SHA-256"),
         (format!("{DIGEST} https://a.org GET"), "a line is a SHA-256"),
         (format!("{} https://a.org", &DIGEST[1..]), "64 digits"),
-        (format!("{DIGEST} http://a.org"), "no origin"),
-        (format!("{DIGEST} https://a.org/"), "no origin"),
-        (format!("{DIGEST} https://a.org/v1"), "no origin"),
-        (format!("{DIGEST} https://u@a.org"), "no origin"),
-        (format!("{DIGEST} https://*.org"), "no origin"),
-        (format!("{DIGEST} a.org"), "no origin"),
+        (format!("{DIGEST} http://a.org"), "not an origin"),
+        (format!("{DIGEST} https://a.org/"), "not an origin"),
+        (format!("{DIGEST} https://a.org/v1"), "not an origin"),
+        (format!("{DIGEST} https://u@a.org"), "not an origin"),
+        (format!("{DIGEST} https://*.org"), "not an origin"),
+        (format!("{DIGEST} a.org"), "not an origin"),
     ] {
         fs::write(&path, format!("# one\n{line}\n")).unwrap();
         let error = format!("{:#}", open().unwrap_err());
@@ -272,7 +272,7 @@ fn question_shows_hostile_names_on_their_own_lines() {
         "{text}"
     );
     assert!(text.contains(&format!("SHA-256: `{DIGEST}`")), "{text}");
-    // The end of a host name decides whose it is.
+    // The end of a host name decides who owns it.
     let long = format!("https://good.org.{}.evil.example", "x".repeat(200));
     let text = question(&long).to_string();
     assert!(text.contains(&format!("Origin: `{long}`\n")), "{text}");

@@ -256,13 +256,13 @@ impl ConsentRules {
         mut question: Question,
     ) -> Result<Consent, String> {
         question.can_remember = self.file.is_some();
-        let session_to_ask = match self.decided(session, &question).await {
+        let session_to_ask = match self.existing_decision(session, &question).await {
             Some(decided) => return decided,
             None => session.ok_or("this caller cannot ask a person")?,
         };
         let mut question_count = session_to_ask.question_count.lock().await;
         // Meanwhile another request may have asked.
-        if let Some(decided) = self.decided(session, &question).await {
+        if let Some(decided) = self.existing_decision(session, &question).await {
             return decided;
         }
         let max = self.limits.consent_questions;
@@ -276,7 +276,7 @@ impl ConsentRules {
         let time = self.limits.consent_time;
         let denied = match tokio::time::timeout(time, session_to_ask.asker.ask(&question)).await {
             Ok(Ok(Choice::Always)) if self.append(&question).await => {
-                if let Some(decided) = self.line(&question).await {
+                if let Some(decided) = self.find_line(&question).await {
                     return Ok(decided);
                 }
                 None
@@ -302,19 +302,19 @@ impl ConsentRules {
     }
 
     /// Returns the decision that exists already. A line of the file overrides the session.
-    async fn decided(
+    async fn existing_decision(
         &self,
         session: Option<&ConsentSession>,
         question: &Question,
     ) -> Option<Result<Consent, String>> {
-        match self.line(question).await {
+        match self.find_line(question).await {
             Some(consent) => Some(Ok(consent)),
             None => session.and_then(|session| session.earlier_decision(question)),
         }
     }
 
     /// Reads the file again, and returns the line that allows the origin.
-    async fn line(&self, question: &Question) -> Option<Consent> {
+    async fn find_line(&self, question: &Question) -> Option<Consent> {
         let file = Arc::clone(self.file.as_ref()?);
         let (digest, origin) = (question.digest.clone(), question.origin.clone());
         let found = blocking::run((), move || file.find(&digest, &origin)).await;

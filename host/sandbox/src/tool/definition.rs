@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub struct Definition {
     /// The name for calls: `[A-Za-z0-9_-]{1,64}`, unique in the host.
     pub name: String,
-    /// The name for people. The same as `name` if the component gives none.
+    /// The name for people. Equals `name` if the component has no title.
     pub title: String,
     /// The text that tells the model what the tool does and when to use it.
     pub description: String,

@@ -193,7 +193,7 @@ struct Content {
 }
 
 impl Content {
-    /// Digests bytes, and checks whether they are text. Returns `None` if the call ends first.
+    /// Digests bytes, and checks whether they are UTF-8. Returns `None` if the call ends first.
     fn of(bytes: &[u8], is_over: &dyn Fn() -> bool) -> Option<Self> {
         let mut digest = Sha256::new();
         for part in bytes.chunks(DIGEST_BYTES) {

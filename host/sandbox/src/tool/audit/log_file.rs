@@ -72,7 +72,7 @@ pub(super) struct LogFile {
 /// The signer of a process's checkpoints.
 #[derive(Clone)]
 pub(super) struct Signer {
-    signer: Arc<dyn CheckpointSigner>,
+    inner: Arc<dyn CheckpointSigner>,
     process: Arc<str>,
 }
 
@@ -179,7 +179,7 @@ impl LogFile {
     /// Waits until the sinks have the checkpoints, up to a limit.
     pub(super) fn finish(&self) {
         if let Some(signer) = &self.signer {
-            signer.signer.finish();
+            signer.inner.finish();
         }
     }
 
@@ -252,20 +252,20 @@ impl LogFile {
             let reason = "the log was replaced by a file that is not an audit log";
             return Err(io::Error::other(reason));
         }
-        let (old, own) = (std::mem::replace(&mut self.file, file), self.next);
+        let (old, own_next) = (std::mem::replace(&mut self.file, file), self.next);
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
         self.reported_size = UNKNOWN_SIZE;
         let last = self.last.take();
         self.read_changes(size)?;
         // Nobody else signs the end of the chain that this process leaves.
-        if self.next.chain != own.chain
+        if self.next.chain != own_next.chain
             && let Some(signer) = &self.signer
             && last.is_some_and(|line| line.end + 1 == old_size)
         {
-            let mut batch = Batch::new(old_size, own, None);
+            let mut batch = Batch::new(old_size, own_next, None);
             batch.sign(signer)?;
             (&old).write_all(&batch.bytes)?;
-            signer.signer.publish(&batch.bytes);
+            signer.inner.publish(&batch.bytes);
         }
         Ok(())
     }
@@ -295,9 +295,12 @@ impl LogFile {
             return Err(io::Error::other(reason));
         }
         let mut end = end::read(&self.file, size)?;
-        let own = self.next;
+        let own_next = self.next;
         let known = self.last.clone().filter(|line| line.end <= size);
-        let known = known.map(|line| LastRecord { next: own, line });
+        let known = known.map(|line| LastRecord {
+            next: own_next,
+            line,
+        });
         let chain = end::follow_chain(&self.file, size, known, |line, link, is_first| {
             self.vouches_for_file(line, link, is_first)
         })?;
@@ -307,7 +310,7 @@ impl LogFile {
         };
         if has_misplaced && self.reported_size != size {
             self.reported_size = size;
-            let next = chain.last.as_ref().map_or(own, |last| last.next);
+            let next = chain.last.as_ref().map_or(own_next, |last| last.next);
             tracing::error!(
                 "somebody changed the audit log: it has records that do not follow record {}; \
                  this process continues its own chain",
@@ -315,7 +318,7 @@ impl LogFile {
             );
         }
         if let Some(last) = chain.last {
-            if last.next.chain != own.chain && own != Link::FIRST {
+            if last.next.chain != own_next.chain && own_next != Link::FIRST {
                 tracing::warn!(
                     "another process began a new chain in the audit log; this process continues it"
                 );
@@ -329,14 +332,14 @@ impl LogFile {
     /// Returns whether this record lets the process continue the file's chain, although the file
     /// does not have the last record that the process knows.
     fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
-        let (own, after) = (self.next, link.next_after(line));
+        let (own_next, next) = (self.next, link.next_after(line));
         // Another process began this file, or the file is a copy.
-        if is_first && link == own || after == own {
+        if is_first && link == own_next || next == own_next {
             return true;
         }
-        let is_later = if after.chain == own.chain {
+        let is_later = if next.chain == own_next.chain {
             // The records in between may be in another file.
-            after.sequence > own.sequence
+            next.sequence > own_next.sequence
         } else {
             // Another process began a chain, because it did not find the earlier file. It does
             // not do so in a file that this process has read.
@@ -404,7 +407,7 @@ impl LogFile {
         self.size = batch.end();
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
-            signer.signer.publish(&line);
+            signer.inner.publish(&line);
         }
         Ok(())
     }
@@ -418,23 +421,26 @@ impl LogFile {
 impl Signer {
     pub(super) fn new(signer: Arc<dyn CheckpointSigner>, process: &Arc<str>) -> Self {
         let process = Arc::clone(process);
-        Self { signer, process }
+        Self {
+            inner: signer,
+            process,
+        }
     }
 
     /// Returns the number of records after which a checkpoint is due.
     pub(super) fn records(&self) -> u64 {
-        self.signer.records()
+        self.inner.records()
     }
 
     /// Returns the longest time from a record to a checkpoint.
     pub(super) fn time(&self) -> Duration {
-        self.signer.time()
+        self.inner.time()
     }
 
     /// Returns whether a line is a checkpoint with this signer's key.
     fn has_signed(&self, line: &[u8]) -> bool {
         // Ed25519 is deterministic: a message has one signature.
-        let is_own = |signed: SignedLine<'_>| self.signer.sign(signed.message) == signed.signature;
+        let is_own = |signed: SignedLine<'_>| self.inner.sign(signed.message) == signed.signature;
         SignedLine::parse(line).is_some_and(is_own)
     }
 }
@@ -470,11 +476,11 @@ impl Batch {
     }
 
     /// Adds a checkpoint.
-    fn sign(&mut self, Signer { signer, process }: &Signer) -> io::Result<()> {
-        let record = to_json(&EventRecord::checkpoint(signer.key_id(), process))?;
+    fn sign(&mut self, Signer { inner, process }: &Signer) -> io::Result<()> {
+        let record = to_json(&EventRecord::checkpoint(inner.key_id(), process))?;
         let start = self.bytes.len();
         self.add(record, |link, record| {
-            link.seal_signed(record, |message| signer.sign(message));
+            link.seal_signed(record, |message| inner.sign(message));
         });
         self.checkpoint = Some(self.bytes[start..].to_vec());
         Ok(())

@@ -329,14 +329,14 @@ pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
 /// has no `openat2` and the host looks up each step by itself.
 pub const PATH_BYTES: usize = 4096;
 /// Bytes of a skill's script, and of each of its modules. Guards against: a script of
-/// 50 MB, whose bytes the host reads and digests on the thread of the call, and which
-/// takes a guest many times as much memory to parse.
+/// 50 MB. The host would read and digest it on the thread of the call, and a guest would
+/// need many times its size to parse it.
 pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
 /// Bytes of a component's definitions together. Guards against: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
 /// Values in the schemas of a component's definitions together. Guards against: short texts
-/// that take a hundred times their size for each list of the tools.
+/// that need a hundred times their size in memory for each list of tools.
 pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
 /// Patterns in the input schemas of a component's definitions together. Guards against:
 /// patterns that take tens of KiB each once they are compiled.

@@ -99,7 +99,7 @@ impl Link {
         }
         Self {
             chain,
-            // A forged line may have the largest number.
+            // A forged line can have the largest number.
             sequence: self.sequence.saturating_add(1),
             previous,
         }

@@ -42,7 +42,7 @@ pub(super) struct FileEnd {
 pub(super) struct LastRecord {
     /// The link of the record after it.
     pub(super) next: Link,
-    /// The bytes of its line in the file, without the line feed, which may be missing.
+    /// The byte range of its line in the file, without the line feed, which can be missing.
     pub(super) line: Range<u64>,
 }
 

@@ -1,6 +1,5 @@
-//! The sandbox: runs one call of one tool in a fresh store. Also: definitions of tools,
-//! outcomes of calls, and components: reading, compiling, caching, loading and inspecting
-//! them.
+//! The sandbox: runs one call of one tool in a fresh store. Also defines tools and the
+//! outcomes of calls, and reads, compiles, caches, loads and inspects components.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost), which re-exports
 //! its stable interface. The rest may change at any time.

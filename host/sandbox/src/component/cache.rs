@@ -1,8 +1,8 @@
 //! The cache on disk: compiled components and their tools' definitions, keyed by engine and
 //! content, and indexes of skills.
 //!
-//! Entries contain machine code and are trusted. So the cache uses no folder or file that
-//! another user owns or may write.
+//! The host runs the machine code in entries. So the cache uses no folder or file that
+//! another user owns or can write.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -48,8 +48,8 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_INDEX_BYTES: u64 = 128 << 20;
 
 /// The bytes per write. Linux keeps each write in one folio of the page cache, and maps a
-/// whole folio at the first access. After each call it walks the mapped pages of a guest's
-/// memory: 17 more of them cost a call 0.4 µs.
+/// whole folio at the first access. After each call, Linux walks the mapped pages of a
+/// guest's memory. 17 more pages cost a call 0.4 µs.
 const PAGE: usize = 4096;
 
 /// The age at which an unfinished entry counts as abandoned.
@@ -90,12 +90,12 @@ impl ComponentCache {
     }
 
     /// Locks the compilation of a component against other processes and threads. Waits
-    /// while another one compiles it. Returns `None` if locking fails; then two processes
-    /// may compile the component.
+    /// while another one compiles it. Returns `None` if locking fails. Two processes can then
+    /// compile the component at the same time.
     ///
-    /// A confined process also waits for an unconfined process, because it can use the other's
-    /// entries. An unconfined process does not wait for a confined process, because it must not
-    /// use the other's entries.
+    /// A confined process also waits for unconfined processes, because it can use their
+    /// entries. An unconfined process does not wait for confined processes, because it must not
+    /// use their entries.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
         let (own, others) = self.folders.split_first()?;
         let folder = &own.handle;
@@ -106,7 +106,8 @@ impl ComponentCache {
             .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
             .ok()?;
         for other in others {
-            // A confined process may only read this folder. Without the file, nobody compiles.
+            // A confined process can only read this folder. If the file is missing, nobody
+            // compiles.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = || rustix::fs::openat(&other.handle, &name, flags, Mode::empty());
             let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared);
@@ -250,7 +251,7 @@ impl CacheFolder {
         if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > max {
             bail!("the file is not an entry of this host");
         }
-        let Some(length) = size.checked_sub(CHECKSUM as u64) else {
+        let Some(length) = size.checked_sub(CHECKSUM_BYTES as u64) else {
             bail!("the file is cut short");
         };
         Ok((file.into(), length))
@@ -266,7 +267,7 @@ impl CacheFolder {
         let written = self.write_new(&unfinished, bytes);
         let written = written.and_then(|()| self.handle.rename(&unfinished, &self.handle, name));
         if written.is_err() {
-            // On a full disk it would use up the remaining space.
+            // On a full disk, it would take the remaining space.
             let _ = self.handle.remove_file(&unfinished);
         }
         written
@@ -303,8 +304,8 @@ impl CacheFolder {
     }
 }
 
-/// Returns the age at which the cache removes a file, or `None` if the cache does not use such
-/// names. Guards against: removing other files in a folder that was named as the cache by
+/// Returns the age at which the cache removes a file, or `None` if the name is not one of the
+/// cache's. Guards against: removing other files in a folder that was named as the cache by
 /// mistake.
 fn max_age(name: &str) -> Option<Duration> {
     if let Some(entry) = name.strip_suffix(".lock") {
@@ -411,8 +412,8 @@ impl IndexStorage for IndexEntry {
     }
 }
 
-/// The bytes of a checksum.
-const CHECKSUM: usize = 8;
+/// The size of a checksum in bytes.
+const CHECKSUM_BYTES: usize = 8;
 
 /// A checksum against damage, not against attackers: only trusted users can write here. It is
 /// verified at a component's first call, so it must be fast: it takes a tenth of the time of
@@ -420,7 +421,7 @@ const CHECKSUM: usize = 8;
 struct Checksum([u64; 4]);
 
 impl Checksum {
-    /// The bytes of a block. Only the last block may be shorter.
+    /// The size of a block in bytes. Only the last block can be shorter.
     const BLOCK: usize = 32;
 
     fn new() -> Self {
@@ -430,17 +431,17 @@ impl Checksum {
     fn update(&mut self, bytes: &[u8]) {
         let mut blocks = bytes.chunks_exact(Self::BLOCK);
         for block in &mut blocks {
-            self.take(block);
+            self.add_block(block);
         }
         let rest = blocks.remainder();
         if !rest.is_empty() {
             let mut block = [0; Self::BLOCK];
             block[..rest.len()].copy_from_slice(rest);
-            self.take(&block);
+            self.add_block(&block);
         }
     }
 
-    fn take(&mut self, block: &[u8]) {
+    fn add_block(&mut self, block: &[u8]) {
         let (words, _) = block.as_chunks::<8>();
         for (lane, word) in self.0.iter_mut().zip(words) {
             // The factor is odd, so different values of a lane never collide.
@@ -449,26 +450,26 @@ impl Checksum {
         }
     }
 
-    fn end(mut self, length: u64) -> [u8; CHECKSUM] {
+    fn finish(mut self, length: u64) -> [u8; CHECKSUM_BYTES] {
         let all = self.0;
         for word in all.into_iter().chain([length]) {
-            self.take(&word.to_le_bytes().repeat(4));
+            self.add_block(&word.to_le_bytes().repeat(4));
         }
         self.0.iter().fold(0, |sum, lane| sum ^ lane).to_le_bytes()
     }
 }
 
-fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut sum = Checksum::new();
     sum.update(bytes);
-    sum.end(bytes.len() as u64)
+    sum.finish(bytes.len() as u64)
 }
 
-/// Verifies the checksum at a file's end. After a power failure, a file can have the right
-/// length and holes.
+/// Verifies the checksum at a file's end. After a power failure, a file of the right length
+/// can have holes.
 fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
     let mut sum = Checksum::new();
-    // Small enough to stay in the processor's cache, and a multiple of a block.
+    // Small enough to stay in the processor's cache, and a multiple of the block's size.
     let mut buffer = [0; 32 << 10];
     let mut left = length;
     while left > 0 {
@@ -477,9 +478,9 @@ fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
         sum.update(&buffer[..part]);
         left -= part as u64;
     }
-    let mut end = [0; CHECKSUM];
-    file.read_exact(&mut end)?;
-    if sum.end(length) != end {
+    let mut stored = [0; CHECKSUM_BYTES];
+    file.read_exact(&mut stored)?;
+    if sum.finish(length) != stored {
         bail!("the file is damaged");
     }
     Ok(())

@@ -14,11 +14,11 @@ use skillhost_helper::{ChildHandle, HelperProcess};
 
 use skillhost_skills::broker::Opener;
 
-/// The maximum address space of a child. Compiling an honest component made from Python
-/// takes a quarter of it.
+/// The maximum address space of a child. Compiling an ordinary component made from Python
+/// needs a quarter of it.
 const MEMORY: u64 = 8 << 30;
 
-/// A child process of this program with one task.
+/// A child process with one task.
 pub struct ChildProcess<'a> {
     /// The program to start.
     pub program: &'a Path,
@@ -32,7 +32,7 @@ pub struct ChildProcess<'a> {
     pub time: Duration,
     /// The maximum bytes of the answer.
     pub max_answer: usize,
-    /// The opener, whose broker starts the child if this process is confined.
+    /// The opener. Its broker starts the child if this process is confined.
     pub opener: &'a Opener,
 }
 
@@ -72,8 +72,8 @@ impl ChildProcess<'_> {
     }
 }
 
-/// Limits this process before it reads input. `largest_file` is the maximum bytes of a file
-/// that it may write.
+/// Limits this process before it reads input. `largest_file` is the maximum bytes of each
+/// file that it writes.
 pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, limit) in [

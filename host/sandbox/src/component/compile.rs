@@ -23,15 +23,15 @@ pub const COMPILE_ARGUMENT: &str = "--compile-component";
 /// The maximum bytes of a compiled component.
 const MAX_COMPILED: usize = 512 << 20;
 
-/// The environment variable that requests code with explicit bounds checks from the
-/// compiler process.
+/// The environment variable that makes the compiler process add explicit bounds checks to
+/// code.
 pub const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 
 /// The environment variable that names the file of compiled functions for the compiler
 /// process.
 const FUNCTIONS: &str = "SKILLHOST_COMPILED_FUNCTIONS";
 
-/// A callback that receives the name of a component around its compilation.
+/// A callback before and after each compilation. It receives the component's name.
 pub type ProgressCallback = dyn Fn(&str, Compilation) + Send + Sync;
 
 /// The progress of a compilation.
@@ -96,14 +96,16 @@ impl Compiler {
     }
 }
 
-/// Runs the compiler process: reads components from stdin, and writes each compiled
-/// component, or the reason why it does not compile, to stdout.
+/// Runs the compiler process.
+///
+/// Reads components from stdin. Writes each compiled component to stdout, or the reason why
+/// it does not compile.
 pub fn compile_component() -> anyhow::Result<()> {
     compile_component_confined(|| Ok(()))
 }
 
 /// Runs the compiler process like [`compile_component`], and calls `confine` before it
-/// reads the component. A process that keeps compiled functions in a file is not confined.
+/// reads a component. Does not call it if the process keeps compiled functions in a file.
 pub fn compile_component_confined(
     confine: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -133,8 +135,8 @@ pub fn compile_component_confined(
     answer_stdin(MAX_COMPONENT as usize, compile)
 }
 
-/// Returns the reason why a component does not compile: a newer WASI, an unsupported function, or
-/// the compiler's error.
+/// Returns the reason why a component does not compile: it needs a newer WASI, it has an
+/// unsupported function, or the compiler's error.
 fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
     if newer::has_import(component) {
         return anyhow::anyhow!(newer::REASON);

@@ -1,5 +1,5 @@
-//! The definitions of a component's tools. They come from a guest, so they are requested in
-//! a sandbox and checked. `json` is their form on disk.
+//! The definitions of a component's tools. They come from a guest, so the host asks for them
+//! in a sandbox and checks them. `json` is their form on disk.
 
 pub(crate) mod json;
 
@@ -36,7 +36,7 @@ pub(crate) async fn ask(
     check_size(&declared.definitions)?;
     let definition = |raw: RawDefinition| {
         let name = raw.name.clone();
-        definition(raw).with_context(|| format!("in its tool `{}`", Line::new(name)))
+        parse_definition(raw).with_context(|| format!("in its tool `{}`", Line::new(name)))
     };
     let definitions = declared.definitions.into_iter().map(definition);
     let definitions = definitions.collect::<anyhow::Result<_>>()?;
@@ -64,7 +64,7 @@ pub fn read_beside(
     Ok(definitions)
 }
 
-/// Checks the schemas of all tools together, and that each input schema compiles.
+/// Checks the size of all schemas together, and that each input schema compiles.
 pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
     let schemas = definitions.iter();
     let schemas =
@@ -124,8 +124,8 @@ fn size(raw: &RawDefinition) -> usize {
 }
 
 /// Parses and checks a definition.
-fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
-    let input_schema = object(&raw.input_schema).context("its input schema")?;
+fn parse_definition(raw: RawDefinition) -> anyhow::Result<Definition> {
+    let input_schema = parse_object(&raw.input_schema).context("its input schema")?;
     let folder = raw.folder.map(|rule| FolderRule {
         skill_property: rule.skill_property,
         enumerate: rule.enumerate,
@@ -142,7 +142,7 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
         description: raw.description,
         output_schema: raw
             .output_schema
-            .map(|schema| object(&schema).context("its output schema"))
+            .map(|schema| parse_object(&schema).context("its output schema"))
             .transpose()?,
         input_schema,
         folder,
@@ -164,12 +164,12 @@ fn check(definition: &Definition) -> anyhow::Result<()> {
     let properties = definition.input_schema.get("properties");
     let properties = properties.and_then(Value::as_object);
     let rule = definition.folder.iter();
-    let named = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
-    for named in named {
-        if !properties.is_some_and(|properties| properties.contains_key(named)) {
+    let names = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
+    for name in names {
+        if !properties.is_some_and(|properties| properties.contains_key(name)) {
             bail!(
                 "its folder rule names the property `{}`, which its input schema does not have",
-                Line::new(named)
+                Line::new(name)
             );
         }
     }
@@ -183,7 +183,7 @@ fn is_tool_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
+fn parse_object(json: &str) -> anyhow::Result<Map<String, Value>> {
     match serde_json::from_str(json) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => bail!("it is not a JSON object"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Returns a definition whose texts have these lengths.
-    fn of_lengths(lengths: [usize; 8]) -> RawDefinition {
+    fn sized(lengths: [usize; 8]) -> RawDefinition {
         let [
             name,
             title,
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn limits_number_and_bytes_of_definitions() {
         let many = |count| {
-            let small = std::iter::repeat_with(|| of_lengths([1; 8]));
+            let small = std::iter::repeat_with(|| sized([1; 8]));
             check_size(&small.take(count).collect::<Vec<_>>())
         };
         assert!(many(limits::DEFINITIONS).is_ok());
@@ -251,30 +251,30 @@ mod tests {
 
         let max = limits::DEFINITIONS_BYTES;
         let largest = [max / 8; 8];
-        assert!(check_size(&[of_lengths(largest)]).is_ok());
+        assert!(check_size(&[sized(largest)]).is_ok());
         for text in 0..8 {
             let mut larger = largest;
             larger[text] += 1;
-            let error = check_size(&[of_lengths(larger)]).unwrap_err();
+            let error = check_size(&[sized(larger)]).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "its definitions are larger than 1048576 bytes"
             );
         }
         let halves = [max / 4, max / 4, 0, 0, 0, 0, 0, 0];
-        assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
-        let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
+        assert!(check_size(&[sized(halves), sized(halves)]).is_ok());
+        let more = [sized(halves), sized(halves), sized([1; 8])];
         assert!(check_size(&more).is_err());
     }
 
     #[test]
     fn limits_values_and_patterns_of_all_tools_together() {
         let tool = |input: Value, output: Value| {
-            let mut raw = of_lengths([1; 8]);
+            let mut raw = sized([1; 8]);
             raw.folder = None;
             raw.input_schema = input.to_string();
             raw.output_schema = Some(output.to_string());
-            definition(raw).unwrap()
+            parse_definition(raw).unwrap()
         };
         let check = |tools: &[Definition]| match check_schemas(tools) {
             Ok(()) => String::new(),

@@ -4,7 +4,7 @@
 use crate::component::{ComponentSource, definitions};
 use crate::tool::Definition;
 
-/// The name with which the operator disables or grants reading skills' files as resources.
+/// The name of the component that reads skills' files as resources, to disable or grant it.
 pub const SKILL_RESOURCES: &str = "skill_resources";
 
 /// The name of the search tool. It needs an index, which not every host has.

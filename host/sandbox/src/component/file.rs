@@ -52,7 +52,7 @@ pub(crate) fn read_bounded(path: &Path, max: u64, opener: &Opener) -> anyhow::Re
     let file = match opened.map_err(|error| (error.kind(), error)) {
         Ok(file) => file,
         Err((io::ErrorKind::Unsupported | io::ErrorKind::IsADirectory, error)) => {
-            // This error names the kind of the file.
+            // The error of `check_kind` names the kind of the file.
             named_file::check_kind(&std::fs::metadata(path)?)?;
             return Err(error.into());
         }
@@ -66,8 +66,8 @@ pub(crate) fn read_bounded(path: &Path, max: u64, opener: &Opener) -> anyhow::Re
     Ok(bytes)
 }
 
-/// Refuses bytes that do not start like a component. The error distinguishes core modules,
-/// an intermediate product of compilers, from other files.
+/// Refuses bytes that do not start like a component. The error is different for core modules,
+/// which compilers make on the way to a component.
 pub fn check_header(bytes: &[u8]) -> anyhow::Result<()> {
     if !bytes.starts_with(b"\0asm") {
         bail!(
@@ -120,7 +120,7 @@ mod tests {
         );
     }
 
-    fn why_not(file: &Path) -> String {
+    fn refusal(file: &Path) -> String {
         let error = format!("{:#}", read(file, &Opener::DIRECT).unwrap_err());
         let place = format!("cannot read the tool component `{}`: ", file.display());
         error.strip_prefix(&place).unwrap().to_owned()
@@ -148,10 +148,10 @@ mod tests {
             ("fifo", "it is not a regular file but a FIFO"),
         ] {
             let file = path(&format!("below/{name}.wasm"));
-            assert_eq!(why_not(&file), why);
+            assert_eq!(refusal(&file), why);
         }
-        // Unreadable, also for root.
-        let why = why_not(Path::new("/proc/sys/vm/drop_caches"));
+        // Even root cannot read this file.
+        let why = refusal(Path::new("/proc/sys/vm/drop_caches"));
         assert_eq!(why, "Permission denied (os error 13)");
     }
 

@@ -2,8 +2,8 @@
 //! Python or JavaScript is the language's runtime, which edits do not change. `cache` keeps
 //! whole compiled components.
 //!
-//! All functions are in one file, in a folder that only its user can write. Only the
-//! compiler process of a build reads and writes it.
+//! All functions of a project are in one file, in a folder that only its user can write. Only
+//! the compiler process of a build reads and writes the file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ use wasmtime::CacheStore;
 
 use skillhost_skills::named_file;
 
-/// The start of a file, with the version of its format.
+/// The first bytes of the file, with the version of its format.
 const HEADER: &[u8] = b"skillhost functions 1\n";
 
-/// The maximum bytes of a file. Guards against: a component whose functions fill the disk.
+/// The maximum bytes of the file. Guards against: a component whose functions fill the disk.
 pub(super) const MAX_BYTES: u64 = 512 << 20;
 
-/// The ranges of functions in a file's bytes by key, and whether each was used.
+/// The functions in the file's bytes: their ranges by key, and whether this build used each.
 type FunctionIndex = HashMap<Vec<u8>, (Range<usize>, AtomicBool)>;
 
 /// The functions of one project.
@@ -34,11 +34,12 @@ pub(super) struct FunctionStore {
     bytes: Vec<u8>,
     /// The functions in `bytes`.
     stored: FunctionIndex,
+    /// The functions that this build compiled, by key.
     new: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl FunctionStore {
-    /// Reads a file. A missing or damaged file has no functions.
+    /// Reads the file. A missing or damaged file counts as empty.
     pub(super) fn read(file: &Path) -> Self {
         let bytes = named_file::read(file, MAX_BYTES).unwrap_or_default();
         Self {
@@ -49,7 +50,7 @@ impl FunctionStore {
         }
     }
 
-    /// Writes the used and the new functions, if there are new ones.
+    /// Writes the functions that this build used or compiled, if it compiled any.
     pub(super) fn write(&self) -> io::Result<()> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {
@@ -62,8 +63,8 @@ impl FunctionStore {
         let all = used.chain(new.iter().map(|(key, value)| (key, value.as_slice())));
         // The file is replaced only when the new one is complete.
         let unfinished = self.file.with_extension("new");
-        let mut to = BufWriter::new(fs::File::create(&unfinished)?);
-        to.write_all(HEADER)?;
+        let mut writer = BufWriter::new(fs::File::create(&unfinished)?);
+        writer.write_all(HEADER)?;
         let mut length = HEADER.len() as u64;
         for (key, value) in all {
             length += 8 + key.len() as u64 + value.len() as u64;
@@ -72,28 +73,28 @@ impl FunctionStore {
             }
             for part in [key.as_slice(), value] {
                 let length = u32::try_from(part.len()).map_err(io::Error::other)?;
-                to.write_all(&length.to_le_bytes())?;
-                to.write_all(part)?;
+                writer.write_all(&length.to_le_bytes())?;
+                writer.write_all(part)?;
             }
         }
-        to.into_inner()?.sync_all()?;
+        writer.into_inner()?.sync_all()?;
         fs::rename(unfinished, &self.file)
     }
 }
 
-/// Finds the functions in a file's bytes. Returns `None` if the file is damaged.
+/// Finds the functions in the file's bytes. Returns `None` if the file is damaged.
 fn index(bytes: &[u8]) -> Option<FunctionIndex> {
     let mut at = bytes.starts_with(HEADER).then_some(HEADER.len())?;
     let mut stored = HashMap::new();
-    let part = |at: &mut usize| -> Option<Range<usize>> {
+    let read_part = |at: &mut usize| -> Option<Range<usize>> {
         let length = bytes.get(*at..at.checked_add(4)?)?.try_into().ok()?;
         let start = *at + 4;
         *at = start.checked_add(u32::from_le_bytes(length) as usize)?;
         bytes.get(start..*at).map(|_| start..*at)
     };
     while at < bytes.len() {
-        let key = part(&mut at)?;
-        let value = part(&mut at)?;
+        let key = read_part(&mut at)?;
+        let value = read_part(&mut at)?;
         stored.insert(bytes[key].to_vec(), (value, AtomicBool::new(false)));
     }
     Some(stored)

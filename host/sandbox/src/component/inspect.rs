@@ -22,7 +22,7 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
-/// The facts about a component.
+/// The result of inspecting a component.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -41,7 +41,7 @@ pub struct Inspection {
     pub metadata: ComponentMetadata,
     /// The requests and secrets that it asks for.
     pub needs: DeclaredNeeds,
-    /// Its tools, or the reason why it would not be loaded.
+    /// Its tools, or the reason why a host would refuse it.
     pub tools: Result<Vec<Definition>, String>,
 }
 
@@ -51,7 +51,7 @@ impl Inspection {
     ///
     /// # Errors
     ///
-    /// Fails if the component would not be loaded.
+    /// Fails if a host would refuse the component.
     pub fn tools_file(&self) -> anyhow::Result<String> {
         let tools = self
             .tools
@@ -129,14 +129,14 @@ impl Inspector {
         self
     }
 
-    /// Keeps compiled functions in a file, and reuses those of an earlier build. Nobody else
-    /// may be able to write the file. Needs a compiling program.
+    /// Keeps compiled functions in a file, and reuses those of an earlier build. No other user
+    /// must be able to write the file. Needs a compiling program.
     pub fn functions(mut self, file: impl Into<PathBuf>) -> Self {
         self.functions = Some(file.into());
         self
     }
 
-    /// Sets a callback around the compilation, like `HostBuilder::progress`.
+    /// Sets a callback before and after the compilation, like `HostBuilder::progress`.
     pub fn progress(
         mut self,
         callback: impl Fn(&str, Compilation) + Send + Sync + 'static,
@@ -229,7 +229,7 @@ async fn tools(
 ) -> anyhow::Result<Vec<Definition>> {
     let sandbox = Sandbox::new(engine, component)?;
     let definitions = definitions::ask(&sandbox, "inspect", bytes, limits).await?;
-    // The same checks as for loading.
+    // A host makes the same checks when it loads a component.
     definitions::check_schemas(&definitions)?;
     Ok(definitions)
 }

@@ -22,12 +22,12 @@ pub struct Loader {
     pub engine: EpochEngine,
     /// The cache of compiled code, if there is one.
     pub cache: Option<Arc<ComponentCache>>,
-    /// The limits for a component that is asked for its definitions.
+    /// The limits of a component while the host asks it for its definitions.
     pub limits: Limits,
     /// The compiler of third-party components. Built-in components are compiled in this
     /// process.
     pub compiler: Compiler,
-    /// The callback around each compilation.
+    /// The callback before and after each compilation.
     pub progress: Option<Arc<ProgressCallback>>,
     /// The opener of component files. Its broker starts the compiler.
     pub opener: Opener,
@@ -38,7 +38,7 @@ impl Loader {
     /// before.
     pub fn cached_definitions(&self, digest: &str) -> Option<Vec<Definition>> {
         let cache = self.cache.as_ref()?;
-        // Without the code, the component is compiled anyway, and then asked again.
+        // Without cached code, the host compiles the component, and then asks it again.
         if !self.has_code(digest) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Loader {
         self.cache.as_ref()?.code(&self.engine, &key)
     }
 
-    /// Compiles a component and caches its code, unless another process has cached it before.
+    /// Compiles a component and caches its code, unless another process has just cached it.
     pub(super) fn compile(
         &self,
         origin: &str,
@@ -109,8 +109,7 @@ impl Loader {
             }
         };
         report(Compilation::Started);
-        // If a client restarts its server repeatedly, only one of the processes may
-        // compile.
+        // Only one process compiles, even if a client restarts its server repeatedly.
         let key = CodeKey::new(&self.engine, digest);
         let _lock = self.cache.as_ref().and_then(|cache| cache.lock(&key));
         let component = match self.cached_code(digest) {

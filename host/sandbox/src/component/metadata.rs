@@ -27,7 +27,7 @@ impl ComponentMetadata {
     /// that fills the operator's terminal.
     pub const MAX_BYTES: usize = 4 << 10;
 
-    /// Returns the names of sections with their texts.
+    /// Returns each section's name with its text.
     pub fn sections(&self) -> [(&'static str, &Option<String>); 5] {
         [
             ("version", &self.version),
@@ -38,8 +38,8 @@ impl ComponentMetadata {
         ]
     }
 
-    /// Returns the text of a section.
-    fn text(&mut self, section: &str) -> Option<&mut Option<String>> {
+    /// Returns the field for a section's text.
+    fn field_mut(&mut self, section: &str) -> Option<&mut Option<String>> {
         match section {
             "version" => Some(&mut self.version),
             "description" => Some(&mut self.description),
@@ -68,7 +68,7 @@ impl ComponentMetadata {
                     }
                 }
                 _ => {
-                    if let Some(text) = metadata.text(section.name()) {
+                    if let Some(text) = metadata.field_mut(section.name()) {
                         *text = bounded(section.data()).or(text.take());
                     }
                 }
@@ -100,6 +100,7 @@ pub(super) fn sections(component: &[u8]) -> impl Iterator<Item = Payload<'_>> {
     })
 }
 
+/// Returns a trimmed text, or `None` if it is empty, too long or not UTF-8.
 fn bounded(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?.trim();
     (!text.is_empty() && text.len() <= ComponentMetadata::MAX_BYTES).then(|| text.to_owned())
@@ -109,7 +110,7 @@ fn bounded(text: &[u8]) -> Option<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns a component with custom sections, and a module in it with the same sections.
+    /// Returns a component with these custom sections. The module in it has a section `version`.
     pub(in crate::component) fn component(sections: &[(&str, &[u8])]) -> Vec<u8> {
         let section = |id: u8, content: &[u8], bytes: &mut Vec<u8>| {
             bytes.push(id);

@@ -12,7 +12,7 @@ use wasmparser::Payload;
 
 use super::metadata::sections;
 
-/// The beginning of the names of the interface that sends requests.
+/// The name of the interface that sends requests, up to its version.
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@";
 
 /// The requests and secrets that a component asks for. They are checked, but their texts are
@@ -85,7 +85,7 @@ impl Needs {
     /// The maximum bytes of a reason.
     pub const MAX_REASON_BYTES: usize = 300;
 
-    /// Returns whether the component asks for requests.
+    /// Returns whether the component asks to send requests.
     pub fn asks_for_network(&self) -> bool {
         !self.network.is_empty()
     }
@@ -114,19 +114,22 @@ impl Needs {
     ///
     /// # Errors
     ///
-    /// If the section is not valid. Nothing in it counts then.
+    /// If the section is invalid. Then none of it counts.
     pub(crate) fn read(component: &[u8]) -> Result<Self, String> {
         let sections = sections(component).filter_map(|section| match section {
             Payload::CustomSection(section) => Some(section),
             _ => None,
         });
-        let Some(section) = sections.filter(|it| it.name() == Self::SECTION).last() else {
+        let Some(section) = sections
+            .filter(|section| section.name() == Self::SECTION)
+            .last()
+        else {
             return Ok(Self::default());
         };
         let data = section.data();
         if data.len() > Self::MAX_BYTES {
             return Err(format!(
-                "it has {} bytes, and may have {} at most",
+                "it has {} bytes; at most {} are allowed",
                 data.len(),
                 Self::MAX_BYTES
             ));
@@ -160,7 +163,7 @@ fn read_reason<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     }
     if reason.len() > Needs::MAX_REASON_BYTES {
         return Err(D::Error::custom(format_args!(
-            "`why` has {} bytes, and may have {} at most",
+            "`why` has {} bytes; at most {} are allowed",
             reason.len(),
             Needs::MAX_REASON_BYTES
         )));
@@ -172,8 +175,8 @@ fn read_secrets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SecretNeed>, D
     from.deserialize_map(Secrets)
 }
 
-/// A reader of the table of secrets. Checks each with its name, so that an error has the place of
-/// that secret.
+/// A reader of the table of secrets. Checks each secret with its name, so that an error names
+/// its position in the JSON.
 struct Secrets;
 
 impl<'de> Visitor<'de> for Secrets {
@@ -196,7 +199,7 @@ impl<'de> Visitor<'de> for Secrets {
     }
 }
 
-/// The reader of a secret with this name.
+/// A reader of the secret with this name.
 struct NamedSecret(String);
 
 #[derive(Deserialize)]
@@ -219,12 +222,12 @@ impl<'de> DeserializeSeed<'de> for NamedSecret {
     }
 }
 
-fn check_count<E: Error>(count: usize, of: &str) -> Result<(), E> {
+fn check_count<E: Error>(count: usize, what: &str) -> Result<(), E> {
     if count <= Needs::MAX_ENTRIES {
         return Ok(());
     }
-    let most = Needs::MAX_ENTRIES;
-    Err(E::custom(format_args!("there may be {most} {of} at most")))
+    let max = Needs::MAX_ENTRIES;
+    Err(E::custom(format_args!("at most {max} {what} are allowed")))
 }
 
 #[cfg(test)]
@@ -254,7 +257,7 @@ mod tests {
             json!({"header": "authorization", "hosts": ["e.org", "e.org:8443"], "why": "counts"});
         let expected = json!({"network": network, "secrets": {"TOKEN": secret}});
         assert_eq!(needs.to_json(), expected);
-        // A host reads the same needs that a build has written.
+        // A host reads the same needs that a build wrote.
         let again = read(&[&expected.to_string()]).unwrap();
         assert_eq!(again.to_json(), expected);
         let secrets =
@@ -302,7 +305,7 @@ mod tests {
             (rule("https://e.org", &(long + "a")), "`why` has 301 bytes"),
             (
                 rules(Needs::MAX_ENTRIES + 1),
-                "there may be 32 rules at most",
+                "at most 32 rules are allowed",
             ),
             (json!({"secrets": []}), "expected `[secrets.NAME]` tables"),
             (secret("A-B", &["e.org"]), "secret `A-B`: its name"),
@@ -310,11 +313,11 @@ mod tests {
             (secret("A", &[]), "secret `A`: it has no `hosts`"),
             (
                 secret("A", &["e.org"; Needs::MAX_ENTRIES + 1]),
-                "32 hosts of a secret at most",
+                "at most 32 hosts of a secret",
             ),
             (
                 secrets(Needs::MAX_ENTRIES + 1),
-                "there may be 32 secrets at most",
+                "at most 32 secrets are allowed",
             ),
         ] {
             let error = read(&[&needs.to_string()]).unwrap_err();
@@ -324,7 +327,7 @@ mod tests {
         let twice = format!(r#"{{"secrets": {{"A": {secret}, "A": {secret}}}}}"#);
         let error = read(&[&twice]).unwrap_err();
         assert!(error.contains("the name of an earlier one"), "{error}");
-        // A wrong section hides no earlier one: the last one counts.
+        // The last section counts, even if it is wrong and an earlier one is not.
         read(&["{}", "{"]).unwrap_err();
         let spaces = " ".repeat(Needs::MAX_BYTES - 2);
         assert!(read(&[&format!("{spaces}{{}}")]).unwrap().is_empty());

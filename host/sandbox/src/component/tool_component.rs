@@ -1,5 +1,5 @@
-//! A tool component that is prepared at its first call: its code is mapped from the cache
-//! or compiled, and linked. This happens once for all waiting calls.
+//! A tool component, whose first call prepares it: maps its code from the cache or compiles
+//! it, and links it. This happens once for all waiting calls.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -57,8 +57,8 @@ pub struct ToolComponent {
     /// SHA-256 of its bytes, in hex.
     pub digest: String,
     source: ComponentSource,
-    /// The linked component, or the reason why it cannot be prepared. Errors stay, so that
-    /// callers cannot have it compiled repeatedly.
+    /// The linked component, or the reason why it cannot be prepared. An error stays, so that
+    /// later calls do not compile the component again.
     sandbox: OnceLock<Result<Sandbox, String>>,
     /// The lock of the call that prepares the component. Other calls wait without a thread.
     first_call: tokio::sync::Mutex<()>,
@@ -99,8 +99,8 @@ impl ToolComponent {
         self
     }
 
-    /// Returns the name for grants and pins: the file name, or the tool's name of a built-in
-    /// component.
+    /// Returns the name for grants and pins: the file name, or a built-in component's own
+    /// name.
     pub fn grant_name(&self) -> &str {
         match &self.source {
             ComponentSource::BuiltIn(_) => &self.origin,
@@ -122,7 +122,7 @@ impl ToolComponent {
     /// Returns the linked component. Prepares it if necessary.
     pub async fn sandbox(self: &Arc<Self>) -> Result<&Sandbox, Stop> {
         if self.sandbox.get().is_none() {
-            let _turn = self.first_call.lock().await;
+            let _guard = self.first_call.lock().await;
             self.prepare().await?;
         }
         match self.sandbox.get() {
@@ -173,7 +173,7 @@ impl ToolComponent {
 
     fn compile_and_link(&self) {
         let lock = self.compiling.lock();
-        let _turn = lock.unwrap_or_else(|broken| broken.into_inner());
+        let _guard = lock.unwrap_or_else(|broken| broken.into_inner());
         self.sandbox.get_or_init(|| {
             let compiled = self.compile();
             let linked = compiled.and_then(|component| self.link(&component));

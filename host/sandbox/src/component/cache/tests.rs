@@ -20,16 +20,16 @@ fn key() -> DefinitionsKey {
 #[test]
 fn does_not_use_a_damaged_or_truncated_file() {
     let (_folder, cache) = cache();
-    let long = b"what is known".repeat(10_000);
-    for bytes in [&b"what is known"[..], b"", &long] {
+    let long = b"definitions".repeat(10_000);
+    for bytes in [&b"definitions"[..], b"", &long] {
         cache.put_definitions(&key(), bytes.to_vec());
         assert_eq!(cache.definitions(&key()).unwrap(), bytes);
     }
     let file = cache.folders[0].path.join(key().0);
-    let mut hole = fs::read(&file).unwrap();
-    hole[70_000..80_000].fill(0);
-    let cut = hole[..hole.len() - 1].to_vec();
-    for damaged in [&b"what is knovn"[..], b"", b"cut", &[1; 64], &hole, &cut] {
+    let mut holes = fs::read(&file).unwrap();
+    holes[70_000..80_000].fill(0);
+    let cut = holes[..holes.len() - 1].to_vec();
+    for damaged in [&b"definitionz"[..], b"", b"short", &[1; 64], &holes, &cut] {
         fs::write(&file, damaged).unwrap();
         assert_eq!(cache.definitions(&key()), None, "{}", damaged.len());
     }
@@ -38,11 +38,11 @@ fn does_not_use_a_damaged_or_truncated_file() {
 #[test]
 fn checksum_changes_with_every_bit() {
     let mut bytes: Vec<u8> = (0..4100_u32).map(|at| (at * at).to_le_bytes()[1]).collect();
-    let whole = checksum(&bytes);
+    let original = checksum(&bytes);
     for at in 0..bytes.len() {
         for bit in 0..8 {
             bytes[at] ^= 1 << bit;
-            assert_ne!(checksum(&bytes), whole, "bit {bit} of byte {at}");
+            assert_ne!(checksum(&bytes), original, "bit {bit} of byte {at}");
             bytes[at] ^= 1 << bit;
         }
     }
@@ -54,29 +54,29 @@ fn checksum_changes_with_every_bit() {
 fn finds_code_only_in_valid_files() {
     let (_folder, cache) = cache();
     let path = |name: &str| cache.folders[0].path.join(name);
-    let has = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
+    let has_code = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
     for (name, size, expected) in [
-        ("short", CHECKSUM as u64 - 1, false),
-        ("empty", CHECKSUM as u64, true),
+        ("short", CHECKSUM_BYTES as u64 - 1, false),
+        ("empty", CHECKSUM_BYTES as u64, true),
         ("largest", MAX_BYTES, true),
         ("larger", MAX_BYTES + 1, false),
     ] {
-        // The bytes are holes.
+        // A sparse file takes no space on the disk.
         File::create(path(name)).unwrap().set_len(size).unwrap();
-        assert_eq!(has(name), expected, "{name}");
+        assert_eq!(has_code(name), expected, "{name}");
     }
     fs::hard_link(path("empty"), path("twice")).unwrap();
     fs::create_dir_all(path("folder/with/more")).unwrap();
     let fifo = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, fifo, 0).unwrap();
     for name in ["none", "twice", "empty", "folder", "fifo"] {
-        assert!(!has(name), "{name}");
+        assert!(!has_code(name), "{name}");
     }
     fs::remove_file(path("twice")).unwrap();
-    assert!(has("empty"));
+    assert!(has_code("empty"));
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(path("empty"), Some(54_321), None).unwrap();
-        assert!(!has("empty"), "another user's");
+        assert!(!has_code("empty"), "another user's");
     }
 }
 
@@ -85,7 +85,7 @@ fn failed_write_leaves_no_entry() {
     let (_folder, cache) = cache();
     let path = &cache.folders[0].path;
     fs::create_dir(path.join(key().0)).unwrap();
-    cache.put_definitions(&key(), b"what is known".to_vec());
+    cache.put_definitions(&key(), b"definitions".to_vec());
     let left: Vec<_> = fs::read_dir(path).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
@@ -116,7 +116,7 @@ fn removes_old_entries_and_no_files_of_others() {
             false,
         ),
         ("successor-0123456789abcdef.lock".to_owned(), 61, 61, false),
-        // Files of others, in a folder that was named by mistake.
+        // Files of other programs, in a folder that was named as the cache by mistake.
         ("other".to_owned(), 2 * MONTH, 2 * MONTH, true),
         ("Cargo.lock".to_owned(), 2 * MONTH, 2 * MONTH, true),
         ("film.mkv.part".to_owned(), 2 * MONTH, 2 * MONTH, true),
@@ -143,7 +143,7 @@ fn removes_old_entries_and_no_files_of_others() {
 #[test]
 fn only_owner_may_access_entry() {
     let (_folder, cache) = cache();
-    cache.put_definitions(&key(), b"what is known".to_vec());
+    cache.put_definitions(&key(), b"definitions".to_vec());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let folder = &cache.folders[0].path;
     assert_eq!((mode(folder), mode(&folder.join(key().0))), (0o700, 0o600));
@@ -152,7 +152,7 @@ fn only_owner_may_access_entry() {
 #[test]
 fn ignores_entries_that_others_may_write() {
     let (folder, cache) = cache();
-    let put = || cache.put_definitions(&key(), b"what is known".to_vec());
+    let put = || cache.put_definitions(&key(), b"definitions".to_vec());
     put();
     let file = cache.folders[0].path.join(key().0);
     for mode in [0o666, 0o660, 0o620, 0o602] {
@@ -181,17 +181,17 @@ fn writes_new_entries_into_a_separate_folder() {
     let (folder, cache) = cache();
     let path = |name: &str| folder.path().join(name);
     let open = |new: &Path| ComponentCache::open(&path("cache"), Some(new), &Trust::new());
-    let other = || open(&path("cache/new")).unwrap();
-    other().put_definitions(&key(), b"new".to_vec());
+    let with_new_folder = || open(&path("cache/new")).unwrap();
+    with_new_folder().put_definitions(&key(), b"new".to_vec());
     assert_eq!(cache.definitions(&key()), None);
-    assert_eq!(other().definitions(&key()).unwrap(), b"new");
-    let known = DefinitionsKey("known".to_owned());
-    cache.put_definitions(&known, b"old".to_vec());
-    assert_eq!(other().definitions(&known).unwrap(), b"old");
+    assert_eq!(with_new_folder().definitions(&key()).unwrap(), b"new");
+    let old_key = DefinitionsKey("old".to_owned());
+    cache.put_definitions(&old_key, b"old".to_vec());
+    assert_eq!(with_new_folder().definitions(&old_key).unwrap(), b"old");
     // A damaged entry does not hide an intact one in the other folder.
-    cache.put_definitions(&key(), b"whole".to_vec());
+    cache.put_definitions(&key(), b"intact".to_vec());
     fs::write(path("cache/new").join(key().0), b"damaged").unwrap();
-    assert_eq!(other().definitions(&key()).unwrap(), b"whole");
+    assert_eq!(with_new_folder().definitions(&key()).unwrap(), b"intact");
 }
 
 #[test]

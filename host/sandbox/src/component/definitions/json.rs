@@ -1,5 +1,5 @@
-//! Definitions as JSON, in the cache and in files beside components. They are as trusted as the
-//! code beside them, because the same users can write both.
+//! Definitions as JSON, in the cache and in files beside components. The host trusts them as
+//! much as the code beside them, because the same users can write both.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub(crate) fn write_tools_file(
     serde_json::to_string_pretty(&ToolsFile { component, tools }).map(|text| text + "\n")
 }
 
-/// Reads a file of definitions, if it is for a component with this digest.
+/// Reads a file of definitions. Fails if it is for a component with another digest.
 pub(crate) fn read_tools_file(json: &[u8], digest: &str) -> anyhow::Result<Vec<Definition>> {
     let file: ToolsFile = serde_json::from_slice(json)?;
     ensure!(

@@ -64,7 +64,7 @@ pub struct SandboxCall<'a> {
     pub scripts: Option<ScriptGate>,
     /// The requests of the guest. `None` denies all, without a record.
     pub requests: Option<RequestGate>,
-    /// True if a failure produces a trace.
+    /// True if the outcome has a trace.
     pub is_traced: bool,
     /// The meter of the call's memory.
     pub memory: MemoryMeter,
@@ -120,8 +120,7 @@ impl<T> RunOutcome<T> {
 }
 
 impl Sandbox {
-    /// Links a component. The error names an import that is not granted, or an
-    /// export that is missing.
+    /// Links a component. The error names an import that is not granted, or a missing export.
     pub(crate) fn new(engine: EpochEngine, component: &Component) -> wasmtime::Result<Self> {
         let version = versions::exported(component, &engine.engine)?;
         let linker = link::linker(&engine.engine, component, version)?;
@@ -144,7 +143,7 @@ impl Sandbox {
         entered.ok_or(Stop::Busy)
     }
 
-    /// Returns the arguments of a call in the form that the component takes.
+    /// Converts the arguments of a call to the form that the component expects.
     pub fn arguments(
         &self,
         tool: &str,
@@ -279,7 +278,7 @@ impl Sandbox {
         }
     }
 
-    /// Creates an instance with all limits and drops it: the fixed cost of a call.
+    /// Creates an instance with all limits and drops it, to measure the fixed cost of a call.
     #[cfg(skillhost_measure)]
     pub(crate) async fn instantiate(
         &self,
@@ -321,8 +320,8 @@ impl Sandbox {
         state.deadline = Instant::now().checked_add(time);
         let pauses = state.imports.http.pauses().cloned();
         let waited = if self.engine.limited {
-            // Not a timeout of tokio: a person's decision takes no time of the call. Unconstrained,
-            // so that a guest that is always ready does not keep it from ending.
+            // Not tokio's timeout, because a person's decision does not count. Unconstrained, so
+            // that it ends even if the guest is always ready.
             let elapsed = tokio::task::unconstrained(async {
                 match &pauses {
                     Some(pauses) => pauses.elapsed(time).await,

@@ -1,7 +1,8 @@
 //! The engine that compiles and runs components: enabled WebAssembly features, allocation
 //! of instances, and the epoch clock that interrupts them. `quota` has the budgets that
 //! calls share, `fair` the sharing among clients, `memory` the memory of one call, `turns`
-//! the scheduling of third-party guests, `pauses` the times that do not count.
+//! the scheduling of third-party guests, `pauses` the times that do not count towards a
+//! call's time limit.
 
 mod fair;
 mod machine;
@@ -45,9 +46,9 @@ use turns::Turns;
 /// deadlines and to yield.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The bytes at the start of a memory that stay resident and are reset by copying between
-/// calls, which is cheaper than returning them to the kernel. This is the initial memory of
-/// the built-in tools.
+/// The maximum bytes at the start of a memory that stay resident between calls. Resetting
+/// them by copying is cheaper than returning them to the kernel. This is the initial memory
+/// of the built-in tools.
 const MAX_RESIDENT: usize = 256 << 10;
 
 /// The memories in the pool per slot: enough for a component with the adapter that
@@ -74,15 +75,15 @@ pub struct EpochEngine {
     descriptors: Arc<DescriptorBudget>,
 }
 
-/// The method to detect accesses out of bounds. Compiled code only runs on engines with the
-/// same method.
+/// The method that detects out-of-bounds accesses. Compiled code only runs on engines with
+/// the same method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BoundsChecks {
     /// Reserves the whole address range of a guest for each memory, so that the processor
-    /// detects accesses out of bounds.
+    /// detects out-of-bounds accesses.
     GuardPages,
-    /// Compares each access with the memory's size. This is slower, and works where a
-    /// process may reserve only little address space.
+    /// Compares each access with the memory's size. This is slower, but works if a process
+    /// can reserve only little address space.
     Explicit,
 }
 
@@ -108,10 +109,10 @@ pub fn calls_memory(load: &Load) -> usize {
         .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
 }
 
-/// Reads and opens in advance what an engine needs from the machine, for a process that
-/// confines itself before it creates a host.
+/// Reads and opens in advance what an engine needs from the machine. A process calls this
+/// before it confines itself and creates a host.
 pub fn read_before_confinement() {
-    // The host will report an error.
+    // The host repeats this check, and reports an error.
     let _ = guard::check_machine();
     trust::read_before_confinement();
     let _ = (machine::memory(), machine::processors());
@@ -175,7 +176,7 @@ impl EpochEngine {
         self.quotas.calls_per_tool()
     }
 
-    /// Creates the file descriptors of a call, which count in the process's budget.
+    /// Creates the count of a call's file descriptors, within the process's budget.
     pub fn descriptors(&self) -> Arc<CallDescriptors> {
         CallDescriptors::new(Arc::clone(&self.descriptors))
     }
@@ -186,8 +187,8 @@ impl EpochEngine {
     }
 
     /// Returns the number of slots for a call of this component. A component with many
-    /// memories takes several slots, so that the pool has enough memories for each call that
-    /// holds its slots.
+    /// memories needs several slots, so that the pool has enough memories for each call with
+    /// slots.
     pub(crate) fn weight(&self, component: &Component) -> u32 {
         let memories = component
             .resources_required()
@@ -204,9 +205,10 @@ impl EpochEngine {
         Some(self.start(slots))
     }
 
-    /// Waits for slots even if the queue is full. This is for the host's own work on
-    /// third-party components, one at a time. Callers who keep the host busy cannot prevent
-    /// it.
+    /// Waits for slots even if the queue is full.
+    ///
+    /// The host uses this for its own work on third-party components, one at a time, so that
+    /// callers who keep the host busy cannot prevent it.
     pub(crate) async fn enter_unqueued(&self, weight: u32) -> CallSlot {
         let slots = self.quotas.for_host().enter_unqueued(weight).await;
         self.start(slots)
@@ -248,12 +250,12 @@ impl CallSlot {
         let Some(turns) = turns else {
             return work.await;
         };
-        // A task of its own, because the guest's needs another turn to take the result.
-        let task = tokio::spawn(async move { turns.run_at_once(&client, work).await });
+        // Runs in its own task, because the guest's task needs another turn for the result.
+        let task = tokio::spawn(async move { turns.run_in_one_turn(&client, work).await });
         AbortOnDropHandle::new(task).await?
     }
 
-    /// Returns the quota for its memory.
+    /// Returns the quota of its call.
     pub(crate) fn quota(&self) -> &Arc<CallQuota> {
         self.slots.quota()
     }
@@ -317,8 +319,8 @@ fn pooling(load: &Load, memory: usize) -> Config {
 
 /// Returns the bytes of each memory that stay resident between calls.
 ///
-/// All memories together keep at most a quarter of the memory of all calls, in addition to it.
-/// Guards against: holding most of a small machine's memory for calls that have ended.
+/// All memories together keep at most a quarter of the limit for all calls, in addition to
+/// it. Guards against: holding most of a small machine's memory for calls that have ended.
 fn resident(all_memory: usize, memories: usize) -> usize {
     MAX_RESIDENT.min(all_memory / 4 / memories)
 }
@@ -329,7 +331,7 @@ fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
     // maximum. Memories take gigabytes.
     let calls = load.calls;
     let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
-    // With few slots, a component with the maximum of memories must still fit, beside
+    // Even with few slots, a component with the maximum number of memories must fit beside
     // another one that is being loaded.
     let memories = calls
         .saturating_mul(MEMORIES_PER_SLOT)
@@ -346,9 +348,9 @@ fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
         .linear_memory_keep_resident(resident(calls_memory(load), memories as usize))
-        // Linux 6.7 and later can list the written pages. This version of wasmtime takes a
-        // page that the kernel moves at that moment for unwritten, so the next call would see
-        // its contents (https://github.com/bytecodealliance/wasmtime/pull/14357).
+        // Linux 6.7 and later can list the written pages. This version of wasmtime misses a
+        // page that the kernel moves at that moment, so the next call would see its contents
+        // (https://github.com/bytecodealliance/wasmtime/pull/14357).
         .pagemap_scan(Enabled::No)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)

@@ -1,5 +1,4 @@
-//! The skills that a guest may list and find, according to its grant. Unlisted skills are not
-//! among them.
+//! The skills that a guest may list and find, according to its grant, without unlisted skills.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ const MAX_QUERY_BYTES: usize = 16 * 1024;
 const MAX_HITS: usize = 100;
 
 /// The maximum number of searches of the index for one answer. Each search after the first replaces
-/// hits that cannot be read. Guards against: a catalog with hardly any readable hit.
+/// hits that cannot be read. Guards against: a catalog with few readable hits.
 const MAX_SEARCHES: usize = 8;
 
 /// A catalog, filtered by a grant and by the caller's scope.
@@ -44,11 +43,11 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct SkillPage {
     pub(crate) skills: Vec<Skill>,
-    /// The number of skills on all pages. May count unlisted skills of the other pages, which
+    /// The number of skills on all pages. It can include unlisted skills of other pages, which
     /// are not read.
     pub(crate) total: usize,
-    /// The cursor of the next page, if there is one: a name, or an [`opaque_cursor`]. The page
-    /// may be short, or even empty, before it.
+    /// The cursor of the next page, if there is one: a name, or an [`opaque_cursor`]. A page
+    /// before the last can also be short or even empty.
     pub(crate) next: Option<String>,
 }
 
@@ -77,7 +76,7 @@ impl GrantedSkills {
         })
     }
 
-    /// Filters the skills by a caller's scope as well.
+    /// Also filters the skills by a caller's scope.
     pub fn within(&self, scope: Option<&Arc<Scope>>) -> Self {
         let (Some(inner), Some(scope)) = (&self.inner, scope) else {
             return self.clone();
@@ -90,7 +89,7 @@ impl GrantedSkills {
         })
     }
 
-    /// Makes each read hold the slot of a call, even after the call was dropped.
+    /// Makes each read hold the slot of a call, even after the call is dropped.
     pub(crate) fn in_slot(mut self, slot: &Arc<CallSlot>) -> Self {
         self.slot = Some(Arc::clone(slot));
         self
@@ -137,7 +136,7 @@ impl GrantedSkills {
     }
 
     /// Runs work that reads files, on a thread where it delays no other call. The work holds
-    /// the slot of the call until it ends.
+    /// the call's slot until it ends.
     async fn run_blocking<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Stop> + Send + 'static,
@@ -160,7 +159,7 @@ impl Inner {
         self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
     }
 
-    /// Counts the allowed names. Each page of a long list does.
+    /// Counts the allowed names. This is fast without a filter, because each page counts them.
     fn count(&self, names: &[String]) -> usize {
         let scope = self.scope.as_ref();
         if self.granted.allow_all() && scope.is_none_or(|scope| scope.has_all_skills()) {
@@ -209,7 +208,7 @@ impl Inner {
                     budget.leave_out();
                     total -= 1;
                 }
-                // A full page is the last if only unlisted skills follow.
+                // If only unlisted skills follow, a full page has no next page.
                 Some(_) if skills.len() == limit => {
                     next = Some(name.clone());
                     break;
@@ -218,7 +217,7 @@ impl Inner {
                     listed.add(&skill, limits)?;
                     skills.push(skill);
                 }
-                // It was removed meanwhile.
+                // The skill was removed meanwhile.
                 None => budget.leave_out(),
             }
         }
@@ -274,7 +273,7 @@ impl Inner {
     /// Reads a skill that the index has found. Returns `None` if the skill has no readable
     /// SKILL.md, is unlisted or is not granted.
     ///
-    /// The index may be behind the disk, and it does not enforce grants.
+    /// The index can be outdated, and it does not enforce grants.
     fn read_hit(&self, name: &str) -> Option<Skill> {
         let skill = self
             .catalog
@@ -284,16 +283,17 @@ impl Inner {
     }
 }
 
-/// Returns the cursor of a page that starts at a skill which was not read, and may be hidden. It is
-/// not a [name](Skill::is_name), and does not show one. If the skill is removed before the next
-/// page, that page is empty, so a model lists again and loses no skill.
+/// Returns the cursor of a page that starts at an unread skill, which may be unlisted.
+///
+/// The cursor is not a [name](Skill::is_name), and reveals none. If the skill is removed before
+/// the next page, that page is empty, so a model lists again and misses no skill.
 pub fn opaque_cursor(name: &str) -> String {
     const DIGITS: usize = 32;
     format!(".{}", &sha256_hex(name.as_bytes())[..DIGITS])
 }
 
 impl ListedSkills {
-    /// Counts a skill. Returns the limit that the call exceeds as an error.
+    /// Counts a skill. The error is the limit that this would exceed.
     fn add(&mut self, skill: &Skill, limits: &Limits) -> Result<(), Stop> {
         self.bytes += skill.name.len() + skill.description.len();
         if self.bytes > limits.memory {
@@ -382,7 +382,7 @@ mod tests {
                 // The read asks for the only thread, which is busy.
                 tokio::task::yield_now().await;
             }
-            // The read is dropped.
+            // The call has dropped the read.
             tokio::task::yield_now().await;
             assert_eq!(engine.occupancy().running, 1);
             drop(end);
@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(index.queries.lock().unwrap().len(), 8);
     }
 
-    /// An index whose searches wait until nobody waits for them.
+    /// An index whose searches last until the caller abandons them.
     struct AbandonedIndex {
         inner: Arc<RecordingIndex>,
         begun: mpsc::Sender<()>,
@@ -557,7 +557,7 @@ mod tests {
                 assert!(poll_fn(|task| Poll::Ready(found.as_mut().poll(task).is_pending())).await);
                 has_begun.recv().unwrap();
             }
-            // The one thread takes one after another.
+            // The only thread runs this after the search.
             tokio::task::spawn_blocking(|| ()).await.unwrap();
             assert_eq!(inner.queries.lock().unwrap().len(), 1);
         });

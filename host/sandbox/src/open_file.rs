@@ -1,4 +1,4 @@
-//! Open files of the disk, read by position.
+//! Open files on the disk, read at any position.
 
 use std::fs::File;
 use std::io;
@@ -20,6 +20,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
+    /// Creates an open file that holds the lease of its descriptor.
     pub(crate) fn new(file: File, lease: DescriptorLease) -> Self {
         Self {
             file,
@@ -56,8 +57,8 @@ impl OpenFile {
         if let Some(bytes) = self.pinned.get() {
             return Ok(part(bytes, length, offset));
         }
-        // The buffer has the size of the file, so that one system call is enough for an
-        // ordinary file. One byte more shows the end if it stays empty.
+        // The buffer has the size of the rest of the file, so that one system call is enough for an
+        // ordinary file. It has one byte more, which stays empty if the file has ended.
         let rest = self
             .file
             .metadata()?

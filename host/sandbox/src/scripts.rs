@@ -24,8 +24,8 @@ pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> 
 
 /// Returns the changes in the view of a call whose guest has ended.
 ///
-/// Reads files and computes digests, so it runs on a thread for blocking work. It is part
-/// of the call: it keeps the slot, and stops at the deadline or when the call is dropped.
+/// This reads files and computes digests, so it runs on a thread for blocking work. It is part
+/// of the call: it holds the slot, and stops at the deadline or when the call is dropped.
 pub async fn changed_files(
     view: Option<Arc<View>>,
     limits: &Limits,
@@ -142,11 +142,11 @@ mod tests {
                 // The gathering asks for the only thread, which is busy.
                 yield_now().await;
             }
-            // The gathering is dropped.
+            // The call has dropped the gathering.
             yield_now().await;
             assert_eq!(engine.occupancy().running, 1);
             drop(busy);
-            // The only thread runs this after it.
+            // The only thread runs this after the gathering.
             spawn_blocking(|| ()).await.unwrap();
             let left = engine.occupancy();
             assert_eq!((left.running, left.memory), (0, 0));

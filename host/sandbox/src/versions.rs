@@ -1,6 +1,6 @@
 //! The supported versions of the package `skillhost:tool`, and the errors for others.
-//! `wit/VERSIONING.md` says what a version may change. Support for an older version goes
-//! into its own file, `versions/v<version>.rs`.
+//! `wit/VERSIONING.md` says what a version may change. Support for an older version belongs
+//! in its own file, `versions/v<version>.rs`.
 
 use semver::{Version, VersionReq};
 use wasmtime::component::Component;
@@ -18,15 +18,16 @@ pub(crate) struct SupportedVersion {
     pub(crate) tools: &'static str,
     /// The interface through which the host lists its skills.
     pub(crate) skills: &'static str,
-    /// The interface through which a component has the host read its text from a file.
+    /// The interface through which a component makes the host read its text from a file.
     pub(crate) answer: &'static str,
     /// The interface through which a component starts a skill's script.
     pub(crate) scripts: &'static str,
 }
 
-/// The supported versions, newest first: a component that exports several is called through
-/// the newest. Versions in the same caret range (0.1.0 and 0.1.1) share an entry for the
-/// newest.
+/// The supported versions, newest first.
+///
+/// The host calls a component through the newest version that it exports. Compatible versions,
+/// such as 0.1.0 and 0.1.1, share an entry with the name of the newest.
 const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     version: "0.1.1",
     tools: "skillhost:tool/tools@0.1.1",
@@ -41,9 +42,10 @@ struct InterfaceName<'a> {
     version: Option<&'a str>,
 }
 
-/// Returns the version that a component was built with, by its exports. Returns `None` if
-/// it exports nothing of the package. The error for an unsupported version says which host
-/// supports it.
+/// Returns the newest supported version that a component exports.
+///
+/// Returns `None` if it does not export the interface `tools`. The error for an unsupported
+/// version says what to do.
 pub(crate) fn exported(
     component: &Component,
     engine: &Engine,
@@ -83,10 +85,10 @@ fn exports(component: &Component, engine: &Engine) -> Vec<String> {
 fn newest_of(tools: &[String]) -> Option<(&'static SupportedVersion, &String)> {
     SUPPORTED.iter().find_map(|version| {
         let mut exports = tools.iter();
-        let runs = |export: &&String| {
-            InterfaceName::parse(export).is_some_and(|name| version.runs(name.version))
+        let is_supported = |export: &&String| {
+            InterfaceName::parse(export).is_some_and(|name| version.supports(name.version))
         };
-        Some((version, exports.find(runs)?))
+        Some((version, exports.find(is_supported)?))
     })
 }
 
@@ -110,7 +112,7 @@ pub(crate) fn refusal(import: &str) -> String {
         return format!("it imports `{import}`, which the host does not offer to tools");
     };
     let mut versions = SUPPORTED.iter();
-    match versions.find(|version| version.runs(interface.version)) {
+    match versions.find(|version| version.supports(interface.version)) {
         None => format!("it imports `{import}`: {}", unsupported(interface.version)),
         Some(version) => {
             let nearest = suggest::nearest(interface.name, version.offered());
@@ -128,7 +130,7 @@ pub(crate) fn refusal(import: &str) -> String {
 impl SupportedVersion {
     /// Returns whether this entry supports a component's version, including earlier and
     /// later patches. A patch may only add imports for components.
-    fn runs(&self, version: Option<&str>) -> bool {
+    fn supports(&self, version: Option<&str>) -> bool {
         let version = version.and_then(|version| Version::parse(version).ok());
         let (line, _patch) = self.version.rsplit_once('.').unwrap_or_default();
         let range = VersionReq::parse(&format!("^{line}"));
@@ -136,7 +138,7 @@ impl SupportedVersion {
     }
 
     fn offers(&self, interface: &InterfaceName<'_>) -> bool {
-        self.runs(interface.version) && self.offered().any(|name| name == interface.name)
+        self.supports(interface.version) && self.offered().any(|name| name == interface.name)
     }
 
     /// Returns the names of the interfaces that components may import.

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn text_and_details_share_output_limit() {
-        for (limit, holds) in [(6, true), (5, false)] {
+        for (limit, fits) in [(6, true), (5, false)] {
             let (text, details) = ("four".to_owned(), Some("of".to_owned()));
             let answer = RawOutput {
                 text: text.clone(),
@@ -62,7 +62,7 @@ mod tests {
             };
             for result in [Ok(answer), Err(failure)] {
                 let stop = bounded(result, limit).err();
-                assert_eq!(stop, (!holds).then_some(Stop::Output(limit)));
+                assert_eq!(stop, (!fits).then_some(Stop::Output(limit)));
             }
         }
     }

@@ -60,7 +60,7 @@ impl EntryPoint {
         })
     }
 
-    /// Returns the arguments of a call of this tool in the component's form.
+    /// Converts the arguments for a tool to the component's form.
     pub(super) fn arguments(
         &self,
         tool: &str,
@@ -116,8 +116,8 @@ impl From<FunctionDefinition> for RawDefinition {
     }
 }
 
-/// Returns the failure of a function whose folder cannot be opened. The function does not
-/// run, because it could not learn the reason from an empty list of preopens.
+/// Returns the failure of a call of a function whose folder cannot be opened. The function
+/// does not run, because it would see only an empty list of preopens and no reason.
 pub(super) fn folder_failure(folder: &FolderError) -> GuestFailure {
     let (kind, message) = match folder {
         FolderError::Unreadable => (
@@ -133,7 +133,7 @@ pub(super) fn folder_failure(folder: &FolderError) -> GuestFailure {
     }
 }
 
-/// Returns the results of a function as a tool's answer.
+/// Converts the results of a function to a tool's answer.
 pub(super) fn answer(
     function: &TypedFunction,
     results: &[Val],

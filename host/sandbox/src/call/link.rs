@@ -49,7 +49,7 @@ pub(super) fn linker(
     Ok(linker)
 }
 
-/// Links the interface by which a guest finds skills.
+/// Links the interface through which a guest lists and finds skills.
 fn link_skills(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::Result<()> {
     let mut instance = linker.instance(interface)?;
     instance.func_wrap_async("list", |store, (): ()| {
@@ -87,7 +87,7 @@ fn link_scripts(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::R
             let state = store.data_mut();
             let script = state.imports.start_script(&path);
             if script.is_ok() {
-                // From now on the script may make the requests, and it may see only its own
+                // From now on, requests can come from the script, which may see only its own
                 // skill.
                 state.skills = GrantedSkills::default();
             }
@@ -112,7 +112,7 @@ fn link_scripts(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::R
     Ok(())
 }
 
-/// Returns an answer to a guest, or stops its call if no more files can be opened.
+/// Returns an answer to a guest. Stops the call if no more files can be opened.
 fn unless_busy<T>(imports: &ImportState, answer: T) -> wasmtime::Result<(T,)> {
     match imports.stop {
         Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
@@ -136,7 +136,7 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
     }
 }
 
-/// Returns an answer about skills to a guest, or stops its call.
+/// Returns an answer about skills to a guest. Stops the call if there is none.
 fn skills_or_stop<T>(
     mut store: StoreContextMut<'_, StoreState>,
     skills: Result<T, Stop>,

@@ -122,8 +122,8 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     }
     store.limiter(|state| state);
     store.set_hostcall_fuel(fuel);
-    // The runtime counts handles and their borrows during a host call. Twice the limit
-    // ensures that the resource table is full first, because that error has a type.
+    // The runtime also counts the borrows of handles during a host call. With twice the limit,
+    // the resource table is always full first, and its error has a type.
     store.set_max_component_handles(handles.saturating_mul(2));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
@@ -140,9 +140,9 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
             state.imports.stop = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");
         }
-        // Not `Yield`, which wakes the task at once: while guests compute on every
-        // thread of the runtime, it would not check its timers and sockets for 61
-        // turns, more than half a second.
+        // Not `Yield`, which wakes the task at once. While guests compute on every
+        // thread, the runtime would then not check its timers and sockets for 61 turns,
+        // more than half a second.
         let others = Box::pin(tokio::task::yield_now());
         Ok(UpdateDeadline::YieldCustom(1, others))
     });
@@ -172,7 +172,7 @@ mod tests {
     fn trap_names_innermost_function_first() {
         let nested = r#"(func $inner unreachable) (func $outer (export "f") call $inner)"#;
         let long = "x".repeat(101);
-        // Symbols in the manner of Rust and C++ compilers.
+        // Mangled names, as Rust and C++ compilers write them.
         let symbols = format!(
             r#"(func $_RNvCs_4main unreachable) (func $_ZN4main call $_RNvCs_4main)
                (func ${long} (export "f") call $_ZN4main)"#

@@ -178,8 +178,8 @@ pub(super) fn folder_parameter(
 }
 
 impl RawOutput {
-    /// Returns the output. If its text is empty, uses the text that the host read from a file
-    /// for the component.
+    /// Returns the output. If its text is empty, replaces it with the text that the host read
+    /// from a file for the component.
     pub(super) fn with_text(mut self, text: Option<String>) -> Self {
         if let Some(text) = text
             && self.text.is_empty()

@@ -1,8 +1,8 @@
 //! Sharing among clients: a semaphore that gives permits to clients in turn, and a budget
 //! that one client cannot use up.
 //!
-//! Calls without a client, as on a host that does not tell clients apart, are served in the
-//! order in which they came, and may use everything.
+//! Calls without a client, as on a host that does not tell clients apart, are served in
+//! order of arrival and may use everything.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -68,7 +68,7 @@ impl FairSemaphore {
     /// Takes permits if they are free and no call waits. Returns whether it took them.
     pub(super) fn try_acquire(&self, client: &ClientName, wanted: usize) -> bool {
         let mut permits = self.lock();
-        let nobody_waits = permits.clients.values().all(|it| it.waiting.is_empty());
+        let nobody_waits = permits.clients.values().all(|one| one.waiting.is_empty());
         let taken = nobody_waits && permits.free >= wanted;
         if taken {
             permits.give(client, wanted);
@@ -86,7 +86,7 @@ impl FairSemaphore {
             wanted,
             is_done: false,
         };
-        // The sender is used before it is dropped.
+        // The sender is never dropped before it is used.
         waiting.is_done = is_granted.await.is_ok();
     }
 
@@ -164,7 +164,7 @@ impl Permits {
         self.grant();
     }
 
-    /// Removes a waiting call. Returns `false` if it has its permits already.
+    /// Removes a waiting call. Returns `false` if it already has its permits.
     fn leave(&mut self, client: &ClientName, id: u64) -> bool {
         let Some(holder) = self.clients.get_mut(client) else {
             return false;
@@ -174,7 +174,7 @@ impl Permits {
         let was_waiting = holder.waiting.len() < before;
         if was_waiting {
             self.forget(client);
-            // It may have kept others waiting.
+            // Other calls may have waited behind it.
             self.grant();
         }
         was_waiting
@@ -284,19 +284,19 @@ mod tests {
         let semaphore = FairSemaphore::new(3);
         let (greedy, other) = (client("greedy"), client("other"));
         assert!((0..3).all(|_| semaphore.try_acquire(&greedy, 1)));
-        let mut of_greedy = [(); 2].map(|()| wait(&semaphore, &greedy, 1));
-        let mut of_other = [(); 3].map(|()| wait(&semaphore, &other, 1));
-        // Greedy keeps two, and then one.
-        for call in &mut of_other[..2] {
+        let mut greedy_calls = [(); 2].map(|()| wait(&semaphore, &greedy, 1));
+        let mut other_calls = [(); 3].map(|()| wait(&semaphore, &other, 1));
+        // The greedy client keeps two permits, and then one.
+        for call in &mut other_calls[..2] {
             semaphore.release(&greedy, 1);
             assert!(has_permits(call));
         }
-        assert!(!has_permits(&mut of_greedy[0]) && !has_permits(&mut of_other[2]));
+        assert!(!has_permits(&mut greedy_calls[0]) && !has_permits(&mut other_calls[2]));
         semaphore.release(&other, 1);
-        // Each has one, and the last call that ended was other's.
-        assert!(has_permits(&mut of_greedy[0]) && !has_permits(&mut of_other[2]));
+        // Each client has one permit, and the last call that ended was the other client's.
+        assert!(has_permits(&mut greedy_calls[0]) && !has_permits(&mut other_calls[2]));
         semaphore.release(&greedy, 1);
-        assert!(has_permits(&mut of_other[2]) && !has_permits(&mut of_greedy[1]));
+        assert!(has_permits(&mut other_calls[2]) && !has_permits(&mut greedy_calls[1]));
     }
 
     #[test]
@@ -348,10 +348,10 @@ mod tests {
         drop(heavy);
         assert!(has_permits(&mut light));
         // A call that is dropped between getting a permit and running returns it.
-        let given = wait(&semaphore, &one, 1);
+        let abandoned = wait(&semaphore, &one, 1);
         semaphore.release(&None, 1);
         assert_eq!(semaphore.free(), 0);
-        drop(given);
+        drop(abandoned);
         assert_eq!(semaphore.free(), 1);
         semaphore.release(&other, 1);
         assert!(semaphore.lock().clients.is_empty());

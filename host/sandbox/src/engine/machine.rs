@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
 
-/// The assumed memory if it is unknown.
+/// The bytes of memory to assume if they are unknown.
 const UNKNOWN: usize = 1 << 30;
 
 /// Returns the bytes of memory available to this process. Caches the first result.
@@ -15,7 +15,7 @@ pub(super) fn memory() -> usize {
     *MEMORY.get_or_init(|| memory_below(Path::new("/")))
 }
 
-/// Reads the available memory, with `/proc` and `/sys` in this folder.
+/// Reads the available memory. `root` has the folders `/proc` and `/sys`.
 fn memory_below(root: &Path) -> usize {
     let machine = number(&root.join("proc/meminfo"), |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -70,16 +70,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_lowest_limit_of_machine_and_groups() {
+    fn uses_lowest_limit_of_machine_and_groups() {
         const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
-        const NEW: &str = "proc/self/cgroup";
+        const GROUPS: &str = "proc/self/cgroup";
         let cases: [(&[(&str, &str)], usize); 9] = [
             (&[], UNKNOWN),
             (&[MACHINE], 8000 << 10),
             (
                 &[
                     MACHINE,
-                    (NEW, "0::/a/b\n"),
+                    (GROUPS, "0::/a/b\n"),
                     ("sys/fs/cgroup/a/b/memory.max", "5000\n"),
                 ],
                 5000,
@@ -88,7 +88,7 @@ mod tests {
             (
                 &[
                     MACHINE,
-                    (NEW, "0::/a/b\n"),
+                    (GROUPS, "0::/a/b\n"),
                     ("sys/fs/cgroup/a/b/memory.max", "max\n"),
                     ("sys/fs/cgroup/a/memory.max", "4000\n"),
                 ],
@@ -98,7 +98,7 @@ mod tests {
             (
                 &[
                     MACHINE,
-                    (NEW, "0::/\n"),
+                    (GROUPS, "0::/\n"),
                     ("sys/fs/cgroup/memory.max", "3000\n"),
                 ],
                 3000,
@@ -106,7 +106,7 @@ mod tests {
             (
                 &[
                     MACHINE,
-                    (NEW, "0::/../x\n"),
+                    (GROUPS, "0::/../x\n"),
                     ("sys/fs/cgroup/memory.max", "3000\n"),
                 ],
                 3000,
@@ -114,7 +114,7 @@ mod tests {
             (
                 &[
                     MACHINE,
-                    (NEW, "9:name=systemd:/\n4:cpu,memory:/a\n0::/\n"),
+                    (GROUPS, "9:name=systemd:/\n4:cpu,memory:/a\n0::/\n"),
                     ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000\n"),
                     (
                         "sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -123,16 +123,16 @@ mod tests {
                 ],
                 2000,
             ),
-            // A group of the same name that the process is not in.
+            // The process is not in the group `/b` of the memory controller.
             (
                 &[
-                    (NEW, "4:memory:/a\n2:cpu:/b\n"),
+                    (GROUPS, "4:memory:/a\n2:cpu:/b\n"),
                     ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000\n"),
                     ("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "1000\n"),
                 ],
                 2000,
             ),
-            (&[MACHINE, (NEW, "no group\n\n0::\n:::")], 8000 << 10),
+            (&[MACHINE, (GROUPS, "no group\n\n0::\n:::")], 8000 << 10),
         ];
         for (files, expected) in cases {
             let root = tempfile::tempdir().unwrap();

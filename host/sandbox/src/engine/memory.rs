@@ -28,13 +28,13 @@ impl CallMemory {
         }
     }
 
-    /// Sets a meter that shows the bytes in use from now on.
+    /// Sets the meter, which shows the bytes in use from now on.
     pub(crate) fn measure(&mut self, meter: MemoryMeter) {
         self.meter = meter;
         self.meter.set(self.bytes);
     }
 
-    /// Takes more memory. The error is the limit that was reached.
+    /// Takes more memory. The error is the limit that this would exceed.
     pub(crate) fn take(&mut self, more: usize) -> Result<(), Stop> {
         let bytes = self.bytes.saturating_add(more);
         if bytes > self.limit {

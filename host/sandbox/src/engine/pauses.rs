@@ -1,4 +1,4 @@
-//! Pauses of a call: times in which a person decides about it. They do not count towards the time
+//! Pauses of a call, while a person decides about a request. They do not count towards the time
 //! of the call, and its guest does not compute meanwhile.
 
 use std::pin::{Pin, pin};
@@ -20,8 +20,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of open pauses, and when the first of them began.
+    /// The number of open pauses.
     open: usize,
+    /// The time when the first open pause began.
     since: Option<Instant>,
     /// The time of all pauses that have ended.
     total: Duration,
@@ -53,7 +54,7 @@ impl CallPauses {
         Some(Box::pin(async move { pauses.none_open().await }))
     }
 
-    /// Waits until a call that began now has taken this time, without its pauses.
+    /// Waits until this time has passed, without counting pauses.
     pub(crate) async fn elapsed(&self, time: Duration) {
         let start = Instant::now();
         loop {
@@ -69,7 +70,7 @@ impl CallPauses {
     async fn none_open(&self) {
         loop {
             let mut ended = pin!(self.0.ended.notified());
-            // Enabled first: a pause that ends after the check wakes it.
+            // Enabled before the check, so that a pause that ends after the check wakes it.
             ended.as_mut().enable();
             if self.state().open == 0 {
                 return;

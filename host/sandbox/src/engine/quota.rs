@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use super::fair::{ClientName, FairBudget, FairSemaphore};
 use crate::tool::limits::Load;
 
-/// The divisor of slots, queue and memory that gives the part reserved for built-in tools.
+/// The divisor for the part of slots, queue and memory that is reserved for built-in tools.
 /// Guards against: third-party tools that take everything, so that an agent cannot read a
 /// skill.
 const BUILT_IN_DIVISOR: u32 = 8;
 
-/// The divisor of slots, queue and memory that gives the default part of one tool. Guards
-/// against: a tool that keeps all others waiting.
+/// The divisor for one tool's default part of slots, queue and memory. Guards against: a tool
+/// that keeps all others waiting.
 const TOOL_DIVISOR: u32 = 4;
 
 /// The limits of a group.
@@ -35,7 +35,7 @@ struct QuotaGroup {
     queue: FairBudget,
     /// The bytes of linear memory in use.
     memory: FairBudget,
-    /// The bytes that one call may always have, if the group is a tool's.
+    /// The bytes that one call of a tool may always have. Zero for other groups.
     call_memory: AtomicUsize,
     size: QuotaSize,
 }
@@ -47,7 +47,7 @@ pub(super) struct QuotaRegistry {
     third_party: Arc<QuotaGroup>,
     tools: Mutex<HashMap<String, Arc<QuotaGroup>>>,
     /// The size of each tool's group.
-    tool: QuotaSize,
+    tool_size: QuotaSize,
 }
 
 /// The groups of one tool's calls, smallest first.
@@ -61,7 +61,7 @@ pub struct CallQuota {
     pub is_built_in: bool,
 }
 
-/// The place of a waiting call in the queues of its groups, left on drop.
+/// The place of a waiting call in the queues of its groups, given up on drop.
 struct QueuePlace<'a> {
     quota: &'a CallQuota,
     /// The number of groups that have this call in their queue.
@@ -111,7 +111,8 @@ impl QuotaGroup {
         self.memory.take(client, bytes, limit, max)
     }
 
-    /// Counts a waiting call. A queue that clients share has at least two places.
+    /// Takes a place in the queue. Returns `false` if it is full. A queue that clients share
+    /// has at least two places, or none.
     fn take_place(&self, client: &ClientName) -> bool {
         let max = match (client, self.size.queue as usize) {
             (Some(_), places @ 1..) => places.max(2),
@@ -136,7 +137,7 @@ impl QuotaRegistry {
             all: QuotaGroup::new(all),
             third_party: QuotaGroup::new(third_party),
             tools: Mutex::default(),
-            tool: all.part(tool.clamp(1, third_party.slots)),
+            tool_size: all.part(tool.clamp(1, third_party.slots)),
         }
     }
 
@@ -152,20 +153,20 @@ impl QuotaRegistry {
 
     /// Returns the number of calls of one tool that may run at a time.
     pub(super) fn calls_per_tool(&self) -> u32 {
-        self.tool.slots
+        self.tool_size.slots
     }
 
-    /// Returns the quota of a tool, which is shared by all hosts with this tool. One call
-    /// may always have `limit` bytes of memory.
+    /// Returns the quota of a tool. All hosts with this tool share it. One call may always
+    /// have `limit` bytes of memory.
     pub(super) fn for_tool(&self, name: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
         let mut tools = self
             .tools
             .lock()
             .unwrap_or_else(|broken| broken.into_inner());
-        // Removes the groups of removed tools.
+        // A group without a quota belongs to a removed tool.
         tools.retain(|_, tool| Arc::strong_count(tool) > 1);
         let tool = tools.entry(name.to_owned());
-        let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool)));
+        let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool_size)));
         tool.call_memory.fetch_max(limit, Ordering::Relaxed);
         let third_party = (!is_built_in).then(|| Arc::clone(&self.third_party));
         let all = Arc::clone(&self.all);
@@ -181,8 +182,8 @@ impl QuotaRegistry {
     /// for their tools.
     pub(super) fn for_host(&self) -> Arc<CallQuota> {
         Arc::new(CallQuota {
-            // Never uses the slots of built-in tools, because the component may run up to
-            // its time limit.
+            // Never uses the slots of built-in tools, because the component can run until its
+            // time limit.
             groups: [&self.third_party, &self.all].map(Arc::clone).into(),
             limit: 0,
             client: None,
@@ -207,7 +208,7 @@ impl QuotaRegistry {
 
 /// Returns the number of slots that are reserved for built-in tools.
 fn built_in_slots(calls: u32) -> u32 {
-    // A single slot is not reserved.
+    // The only slot is not reserved.
     (calls / BUILT_IN_DIVISOR)
         .max(1)
         .min(calls.saturating_sub(1))
@@ -302,7 +303,7 @@ impl Slots {
         Some((&group.slots, self.wanted_of(group)))
     }
 
-    /// Returns the number of slots of a group for this call. A small group always admits
+    /// Returns the number of a group's slots that this call needs. A small group always admits
     /// one call of any weight.
     fn wanted_of(&self, group: &QuotaGroup) -> usize {
         self.weight.min(group.size.slots) as usize
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn divides_slots_among_groups_of_tools() {
-        for (calls, per_tool, of_tool, of_third_party) in [
+        for (calls, per_tool, tool_slots, third_party_slots) in [
             (64, None, 16, 56),
             (64, Some(64), 56, 56),
             (64, Some(1), 1, 56),
@@ -394,12 +395,12 @@ mod tests {
             let about = format!("{calls} {per_tool:?}");
             let tool = |number: u32| quotas.for_tool(&number.to_string(), false, 0);
             let first = enter(&tool(0), 1);
-            assert_eq!(first.len(), of_tool, "{about}");
+            assert_eq!(first.len(), tool_slots, "{about}");
             let tools: Vec<_> = (1..calls).map(tool).collect();
             let rest: Vec<_> = tools.iter().flat_map(|tool| enter(tool, 1)).collect();
-            assert_eq!(first.len() + rest.len(), of_third_party, "{about}");
+            assert_eq!(first.len() + rest.len(), third_party_slots, "{about}");
             let built_in = quotas.for_tool("read", true, 0);
-            let left = (calls as usize - of_third_party).min(quotas.tool.slots as usize);
+            let left = (calls as usize - third_party_slots).min(quotas.tool_size.slots as usize);
             assert_eq!(enter(&built_in, 1).len(), left, "{about}");
             drop((first, rest));
             assert_eq!(quotas.occupied(), (0, 0), "{about}");
@@ -413,7 +414,7 @@ mod tests {
         for number in 0..100 {
             quotas.for_tool(&number.to_string(), false, 0);
         }
-        // The last one is forgotten when the next is asked for.
+        // The last tool is forgotten when the next quota is requested.
         assert!(quotas.tools.lock().unwrap().len() <= 2);
         assert!(stays.take_memory(1600));
         assert!(!quotas.for_tool("stays", false, 0).take_memory(1));
@@ -423,7 +424,7 @@ mod tests {
     fn heavy_call_takes_slots_of_each_group() {
         let quotas = quotas(8, 0, Some(8));
         let heavy = quotas.for_tool("heavy", false, 0);
-        // Third-party tools have seven.
+        // Third-party tools have seven slots.
         let calls = enter(&heavy, 3);
         assert_eq!((calls.len(), quotas.occupied().0), (2, 6));
         drop(calls);
@@ -457,7 +458,7 @@ mod tests {
                 () = std::future::ready(()) => {}
             }
         }
-        // Its quota is 2 of 8 slots, and so 4 of 16 waiting calls.
+        // A tool has 2 of 8 slots, and thus 4 of 16 places in the queue.
         assert_eq!((refused, quotas.occupied()), (12, (2, 4)));
         assert!(other.enter(1).await.is_some());
     }
@@ -482,7 +483,7 @@ mod tests {
     #[test]
     fn flooding_client_refuses_no_call_of_others() {
         // A tool has two slots, and a quarter of the queue.
-        for (queue, of_greedy, of_other) in [(4, 1, 1), (16, 2, 1), (64, 8, 4)] {
+        for (queue, greedy_waiting, other_waiting) in [(4, 1, 1), (16, 2, 1), (64, 8, 4)] {
             let quotas = quotas(8, queue, None);
             let tool = quotas.for_tool("tool", true, 0);
             let [greedy, other] =
@@ -490,15 +491,15 @@ mod tests {
             let running = enter(&greedy, 1);
             assert_eq!(running.len(), 2);
             let waiting = flood(&greedy);
-            assert_eq!(waiting.len(), of_greedy, "{queue}");
-            assert_eq!(flood(&other).len(), of_other, "{queue}");
+            assert_eq!(waiting.len(), greedy_waiting, "{queue}");
+            assert_eq!(flood(&other).len(), other_waiting, "{queue}");
         }
     }
 
     #[test]
     fn flooding_client_leaves_memory_to_others() {
         let quotas = quotas(64, 0, None);
-        // A tool may have 1,600 bytes, or the bytes of two calls if these are more.
+        // A tool may have 1,600 bytes, or the bytes of two calls if that is more.
         for (limit, expected) in [(100, [800, 400, 200]), (1600, [1600, 1600, 0])] {
             let tool = quotas.for_tool("tool", false, limit);
             let clients = ["a", "b", "c"].map(|name| tool.for_client(Some(name.into())));

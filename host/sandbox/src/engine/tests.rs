@@ -23,9 +23,9 @@ fn engine(calls: u32) -> EpochEngine {
 
 #[test]
 fn uses_configured_calls_and_stack() {
-    let some = engine(8);
-    let calls = (some.calls(), some.calls_per_tool());
-    assert_eq!((calls, some.stack()), ((8, 2), 128 << 10));
+    let engine_of_8 = engine(8);
+    let calls = (engine_of_8.calls(), engine_of_8.calls_per_tool());
+    assert_eq!((calls, engine_of_8.stack()), ((8, 2), 128 << 10));
     assert_eq!(engine(0).calls(), 1);
 }
 
@@ -51,8 +51,8 @@ fn runs_code_with_same_bounds_checks() {
         hasher.finish()
     };
     for checks in [BoundsChecks::GuardPages, BoundsChecks::Explicit] {
-        let compiles = for_compiling(checks, None::<Arc<NoFunctions>>).unwrap();
-        let is_same = hash(&compiles) == hash(&engine.engine);
+        let compiler = for_compiling(checks, None::<Arc<NoFunctions>>).unwrap();
+        let is_same = hash(&compiler) == hash(&engine.engine);
         assert_eq!(is_same, checks == engine.bounds_checks, "{checks:?}");
     }
 }
@@ -80,7 +80,7 @@ async fn only_third_party_guests_take_turns() {
         let slot = engine.enter(&quota, 1).await.unwrap();
         assert_eq!(slot.turns.is_none(), is_built_in);
     }
-    // The host's own work is on third-party components.
+    // The host's own work is for third-party components.
     let slot = engine.enter_unqueued(1).await;
     assert!(slot.turns.is_some());
 }
@@ -90,33 +90,33 @@ async fn blocking_work_for_third_party_guests_takes_turns() {
     let calls = machine::processors() + 3;
     let engine = engine(u32::try_from(4 * calls).unwrap());
     for is_built_in in [false, true] {
-        let (ready, begun) = std::sync::mpsc::channel();
-        let mut works = Vec::new();
+        let (begin, begun) = std::sync::mpsc::channel();
+        let mut running = Vec::new();
         for number in 0..calls {
             let quota = engine.quota(&format!("tool-{number}"), is_built_in, 1 << 20);
             let slot = Arc::new(engine.enter(&quota, 1).await.unwrap());
             let (end, ended) = std::sync::mpsc::channel::<()>();
-            let ready = ready.clone();
+            let begin = begin.clone();
             let work = slot.run_blocking(move || {
-                ready.send(()).unwrap();
+                begin.send(()).unwrap();
                 let _ = ended.recv();
             });
-            works.push((end, tokio::spawn(work)));
+            running.push((end, tokio::spawn(work)));
         }
-        let at_once = match is_built_in {
+        let parallel = match is_built_in {
             true => calls,
             false => machine::processors(),
         };
-        // Work that takes no turn begins as soon as there is a thread.
+        // Work that needs no turn begins as soon as there is a thread.
         for _ in 0..64 {
             tokio::task::yield_now().await;
         }
-        for _ in 0..at_once {
+        for _ in 0..parallel {
             begun.recv_timeout(Duration::from_secs(20)).unwrap();
         }
         let more = begun.recv_timeout(Duration::from_millis(50));
         assert!(more.is_err(), "built in: {is_built_in}");
-        for (end, work) in works {
+        for (end, work) in running {
             drop(end);
             work.await.unwrap().unwrap();
         }
@@ -142,13 +142,13 @@ async fn clock_ticks_only_during_calls() {
     let slot = engine.enter(&quota, 1).await.unwrap();
     let start = std::time::Instant::now();
     assert!(!run("loops", 1, Duration::ZERO));
-    // Without a wake-up the clock sleeps for a second.
+    // Without a wake-up, the clock sleeps for a second.
     assert!(
         start.elapsed() < Duration::from_millis(800),
         "it was parked"
     );
     drop(slot);
-    // The last tick may be on its way.
+    // The last tick can still come.
     assert!(run("ends", 2, 10 * TICK));
 }
 

@@ -1,7 +1,7 @@
 //! Turns limit the number of third-party guests that compute at a time. A guest runs until
-//! it waits, for 10 ms at most. Then it yields to the next guest, preferably of another
-//! client. Waiting guests are not in the runtime's queue, so a call of a built-in tool waits
-//! only for a few of them.
+//! it waits, or for 10 ms. Then it yields to the next guest, preferably of another client.
+//! Guests that wait for a turn are not in the runtime's queue, so a call of a built-in tool
+//! waits only for the few that have one.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,8 +13,8 @@ use tokio::task::yield_now;
 use super::fair::{ClientName, FairSemaphore};
 use super::{TICK, machine};
 
-/// The turns, one for each processor. Guards against: many guests that compute forever. Each
-/// would take 10 ms before a small call can run.
+/// The turns, one for each processor. Guards against: many guests that compute forever. A
+/// small call would wait 10 ms for each of them.
 #[derive(Debug)]
 pub(super) struct Turns(FairSemaphore);
 
@@ -36,6 +36,7 @@ impl HostTurn {
         Self::of(TICK)
     }
 
+    /// Begins a turn of this length.
     pub(crate) fn of(length: Duration) -> Self {
         let began = Instant::now();
         Self { began, length }
@@ -80,7 +81,7 @@ impl Turns {
             if let Poll::Ready(done) = polled {
                 return done;
             }
-            // Waits until the guest can continue: it has this task's waker.
+            // Waits until the guest wakes this task, because it can continue.
             let mut woken = false;
             poll_fn(|_| {
                 if std::mem::replace(&mut woken, true) {
@@ -93,8 +94,8 @@ impl Turns {
         }
     }
 
-    /// Runs work of a client in one turn, however long it takes.
-    pub(super) async fn run_at_once<T>(
+    /// Runs work of a client in a single turn, however long it takes.
+    pub(super) async fn run_in_one_turn<T>(
         &self,
         client: &ClientName,
         work: impl Future<Output = T>,

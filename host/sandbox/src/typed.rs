@@ -54,9 +54,9 @@ pub(crate) struct FunctionDefinition {
     pub(crate) output_schema: Map<String, Value>,
     /// The parameter that names the skill.
     pub(crate) skill_property: Option<String>,
-    /// The property of the record for the text of an answer.
+    /// The property of the record that has the answer's text, if the answer is a string.
     pub(crate) text_property: Option<String>,
-    /// True if the answer is a record, which models then read.
+    /// True if the answer is a record. Models then read the record.
     pub(crate) is_record: bool,
 }
 
@@ -67,7 +67,7 @@ impl TypedFunctions {
         let exports = exports(engine, component)?;
         let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();
         let names = names::tool_names(&paths)?;
-        let mut budget = ShapeBudget::of_functions();
+        let mut budget = ShapeBudget::for_functions();
         let functions = names.into_iter().zip(exports);
         let functions = functions.map(|(name, (path, export, ty))| {
             let (parameters, result) = signature(engine, component, &ty, &mut budget)
@@ -140,7 +140,7 @@ impl TypedFunction {
         }
     }
 
-    /// Returns the values for a call with these arguments.
+    /// Converts the arguments of a call to the component's values.
     pub(crate) fn lower(&self, arguments: &Map<String, Value>) -> Result<Vec<Val>, CallError> {
         lower::arguments(&self.parameters, arguments)
             .map_err(|mismatch| CallError::Arguments(mismatch.to_string()))
@@ -169,7 +169,7 @@ impl TypedFunction {
                 answer::failure(failure.as_ref(), value.as_deref(), limit).map(Err)
             }
             _ => Err(Stop::Trap(
-                "its result has another type than its function".to_owned(),
+                "its result has another type than its function declares".to_owned(),
             )),
         }
     }

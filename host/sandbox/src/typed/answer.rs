@@ -38,7 +38,7 @@ pub(super) fn success(
     Ok(FunctionAnswer { text, details })
 }
 
-/// Converts an error. A string becomes the message, and everything else JSON.
+/// Converts an error. A string becomes the message unchanged, and any other value as JSON.
 pub(super) fn failure(
     shape: Option<&Shape>,
     value: Option<&Val>,
@@ -55,8 +55,8 @@ pub(super) fn failure(
     Ok(FunctionAnswer { text, details })
 }
 
-/// Converts a value to JSON, and to a record with this property. The limit applies to both
-/// together.
+/// Converts a value to JSON, and to a record with the value in this property. The limit applies
+/// to both together.
 fn text_and_record(
     property: &str,
     shape: &Shape,
@@ -72,15 +72,15 @@ fn text_and_record(
     }
 }
 
-/// Returns the schema of a record whose result has this schema.
+/// Returns the schema of a record with a result of this schema.
 pub(super) fn result_schema(schema: Value) -> Map<String, Value> {
-    let field = json!({
+    let record = json!({
         "type": "object",
         "properties": {RESULT: schema},
         "required": [RESULT],
         "additionalProperties": false,
     });
-    match field {
+    match record {
         Value::Object(object) => object,
         _ => Map::new(),
     }

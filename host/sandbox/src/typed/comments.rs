@@ -1,6 +1,6 @@
-//! Comments on a component's types, for descriptions in schemas. Types are identified by
-//! their structure, so a comment is found by the structure of its type. If types with the
-//! same structure have different comments, no comment is used.
+//! Comments on a component's types, for descriptions in schemas. The engine shows only a
+//! type's structure, so comments are found by structure. If types with the same structure have
+//! different comments, no comment is used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,14 +19,14 @@ const MAX_NAMED_PARTS: usize = 20_000;
 
 /// The comments on the types of a component.
 #[derive(Default)]
-pub(crate) struct TypeComments(HashMap<Shape, FormComments>);
+pub(crate) struct TypeComments(HashMap<Shape, ShapeComments>);
 
 /// The comments on types with the same structure.
-struct FormComments {
-    /// `None` if the types have different names. An interface that uses another interface's
-    /// type repeats it under the same name, without comments.
+struct ShapeComments {
+    /// The name of the types, or `None` if their names differ. An interface that uses another
+    /// interface's type repeats it under the same name, without comments.
     name: Option<String>,
-    /// `None` if the types have different comments.
+    /// The comments, or `None` if they differ.
     docs: Option<Arc<TypeDocs>>,
 }
 
@@ -37,7 +37,7 @@ impl TypeComments {
         if !docs.has_types() {
             return comments;
         }
-        let mut budget = ShapeBudget::of_parts(MAX_NAMED_PARTS);
+        let mut budget = ShapeBudget::with_parts(MAX_NAMED_PARTS);
         let mut add = |interface: Option<&str>, name: &str, ty: &Type| {
             let docs = docs.type_docs(interface, name).cloned();
             comments.add(name, ty, docs.unwrap_or_default(), &mut budget)
@@ -47,7 +47,7 @@ impl TypeComments {
             let is_within_bounds = match item.ty {
                 ComponentItem::Type(ty) => add(None, name, &ty),
                 ComponentItem::ComponentInstance(instance) => {
-                    of_instance(engine, &instance).all(|(own, ty)| add(Some(name), own, &ty))
+                    named_types(engine, &instance).all(|(own, ty)| add(Some(name), own, &ty))
                 }
                 _ => true,
             };
@@ -59,7 +59,7 @@ impl TypeComments {
         comments
     }
 
-    /// Adds a named type. Returns `false` if there are too many.
+    /// Adds a named type. Returns `false` if there are too many types.
     fn add(
         &mut self,
         name: &str,
@@ -71,7 +71,7 @@ impl TypeComments {
             ty,
             Type::Record(_) | Type::Variant(_) | Type::Enum(_) | Type::Flags(_)
         ) {
-            // Many other types have the same structure.
+            // Types of other kinds often have the same structure.
             return true;
         }
         match ShapeReader::new(budget, &|_| None).read(ty) {
@@ -85,7 +85,7 @@ impl TypeComments {
     fn merge(&mut self, name: &str, shape: Shape, docs: Arc<TypeDocs>) {
         let mut known = match self.0.entry(shape) {
             Entry::Vacant(place) => {
-                place.insert(FormComments {
+                place.insert(ShapeComments {
                     name: Some(name.to_owned()),
                     docs: Some(docs),
                 });
@@ -127,7 +127,7 @@ fn text(comment: Option<&str>) -> Option<&str> {
 }
 
 /// Returns the types of an interface, with their names.
-fn of_instance<'a>(
+fn named_types<'a>(
     engine: &'a Engine,
     instance: &'a ComponentInstance,
 ) -> impl Iterator<Item = (&'a str, Type)> {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Merges records of one structure, each with a name and a comment on its field. Returns
-    /// the comment that is then found.
+    /// the comment on the field that results.
     fn comment(types: &[(&str, &str)]) -> Option<String> {
         let mut comments = TypeComments::default();
         for (name, comment) in types {
@@ -171,10 +171,10 @@ mod tests {
         let mut comments = TypeComments::default();
         comments.merge("size", record("width"), docs("width", " In pixels.\n"));
         comments.merge("mass", record("weight"), docs("weight", " "));
-        let of = |field: &str| comments.of_item(&record(field), &Label::new(field));
-        assert_eq!(of("width"), Some("In pixels."));
-        assert_eq!(of("weight"), None);
-        assert_eq!(of("height"), None);
+        let comment_on = |field: &str| comments.of_item(&record(field), &Label::new(field));
+        assert_eq!(comment_on("width"), Some("In pixels."));
+        assert_eq!(comment_on("weight"), None);
+        assert_eq!(comment_on("height"), None);
         assert_eq!(comments.of_type(&record("width")), None);
     }
 
@@ -225,16 +225,16 @@ mod tests {
         let comments = read(&[("shade", 3), ("other", 4)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
         assert_eq!(comments.of_item(&Shape::Enum(labels(4)), &first), None);
-        // A type with another name and the same structure, without a comment.
+        // Another type of the same structure has no comment.
         let comments = read(&[("shade", 3), ("other", 3)]);
         assert_eq!(comments.of_item(&shade, &first), None);
-        // A type that is too large to be read, and types that are too many together.
+        // One type is too large to read, and later all types together are.
         let large = MAX_PARTS + 1;
         let comments = read(&[("shade", 3), ("large", large)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
         let max = MAX_NAMED_PARTS / MAX_PARTS;
         let names: Vec<String> = (0..max).map(|at| format!("large{at}")).collect();
-        // An enum is a part, as is each of its names.
+        // An enum is a part, and so is each of its names.
         for size in [large, MAX_PARTS - 1] {
             let large = names.iter().map(|name| (&**name, size));
             let all: Vec<_> = std::iter::once(("shade", 3)).chain(large).collect();
@@ -263,7 +263,7 @@ mod tests {
         let (pixels, metres, none) = ("In pixels.", "In metres.", "");
         for (types, expected) in [
             (&[("size", pixels)][..], Some(pixels)),
-            // An interface that uses the type of another.
+            // One interface uses the type of another.
             (&[("size", none), ("size", pixels)], Some(pixels)),
             (&[("size", pixels), ("size", none)], Some(pixels)),
             (&[("size", pixels), ("area", pixels)], Some(pixels)),

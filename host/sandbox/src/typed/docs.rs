@@ -1,6 +1,6 @@
 //! Documentation of a component's functions and types: the comments of its WIT in a section
-//! `package-docs`, as written by wit-component. Sections are untrusted, and unreadable ones
-//! are ignored.
+//! `package-docs`, as written by wit-component. Sections are untrusted. Unreadable ones are
+//! ignored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use wasmparser::{Parser, Payload};
 
 use super::names::{FunctionPath, own_name};
 
-/// The section's name, in the component or in a core module of it.
+/// The section's name, in the component or in one of its core modules.
 const SECTION: &str = "package-docs";
 
 /// The maximum bytes of a section. Guards against: documentation that fills the memory.
 const MAX_SECTION_BYTES: usize = 1 << 20;
 
-/// The maximum number of sections. Guards against: as many sections as fit into a file.
+/// The maximum number of sections. Guards against: a file full of sections.
 const MAX_SECTIONS: usize = 8;
 
-/// The supported versions of the section's format, its first byte. In the first version, a
-/// function's documentation is a string instead of an object.
+/// The supported versions of the section's format. The section's first byte is its version. In
+/// the first version, a function's documentation is a string instead of an object.
 const VERSIONS: [u8; 2] = [0, 1];
 
 /// The documentation in a component.
@@ -34,8 +34,8 @@ struct PackageDocs {
     interfaces: BTreeMap<String, InterfaceDocs>,
 }
 
-/// The documentation of a world. Exports are included in the imports unless an import has
-/// the same name.
+/// The documentation of a world. The fields for imports also have the exports, except those
+/// with the name of an import.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WorldDocs {
@@ -92,11 +92,11 @@ impl Docs {
         self.0.iter().find_map(|package| package.function(path))
     }
 
-    /// Returns whether a type has a comment.
+    /// Returns whether any type has a comment.
     pub(super) fn has_types(&self) -> bool {
         self.0.iter().any(|package| {
             let worlds = package.worlds.values();
-            let inline = worlds.clone().flat_map(WorldDocs::all_interfaces);
+            let inline = worlds.clone().flat_map(WorldDocs::inline_interfaces);
             let mut interfaces = inline.chain(package.interfaces.values());
             interfaces.any(|interface| !interface.types.is_empty())
                 || worlds.into_iter().any(|world| !world.types.is_empty())
@@ -132,15 +132,15 @@ fn parse_section(section: &[u8]) -> Option<PackageDocs> {
 }
 
 impl WorldDocs {
-    /// Returns the inline interfaces of the world.
-    fn all_interfaces(&self) -> impl Iterator<Item = &InterfaceDocs> {
+    /// Returns the interfaces that the world defines inline.
+    fn inline_interfaces(&self) -> impl Iterator<Item = &InterfaceDocs> {
         let exported = self.interface_exports.values();
         exported.chain(self.interfaces.values())
     }
 }
 
 impl PackageDocs {
-    /// Returns an interface of the package or the world, by its own name.
+    /// Returns an interface of the package or of a world, by its own name.
     fn interface(&self, name: &str) -> Option<&InterfaceDocs> {
         let inline = || {
             self.worlds.values().find_map(|world| {
@@ -170,8 +170,8 @@ impl PackageDocs {
     }
 }
 
-/// Returns a comment with the lines of each paragraph joined. Lines of lists, tables,
-/// titles and code stay.
+/// Joins the lines of each paragraph of a comment. Lines of lists, tables, titles and code
+/// stay separate.
 pub(super) fn joined(comment: &str) -> String {
     if comment.contains("```") {
         return comment.to_owned();
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Makes a component with these sections `package-docs`.
+    /// Returns a component with these sections `package-docs`.
     fn component(sections: &[&[u8]]) -> Vec<u8> {
         component_with(SECTION, sections)
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_example_of_the_page() {
+    fn reads_the_example_in_the_guide() {
         let page = include_str!("../../../../docs/guides/typed-tools.md");
         let json = page.split("```json\n").nth(1).unwrap();
         let json = json.split("```").next().unwrap();

@@ -19,22 +19,23 @@ pub(super) const SKILL: &str = "skill-name";
 pub(super) struct ResultShape {
     /// The type of the answer: the `ok` of a `result`, or the whole type.
     pub(super) answer: Option<Shape>,
-    /// The type of `err`, if it returns a `result`.
+    /// The type of `err`, if the function returns a `result`. The inner option is `None` if
+    /// `err` has no type.
     pub(super) failure: Option<Option<Shape>>,
 }
 
 /// Returns whether an exported interface belongs to WASI, such as the one that starts a
-/// program. Those are not tools.
-fn is_of_wasi(interface: &str) -> bool {
+/// program. Such an interface has no tools.
+fn is_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
 /// Returns whether an exported interface is the one that componentize-py uses during a build.
 ///
-/// It stays in the exports, and calling it would break the component. Its name, its only
-/// function and the function's parameters identify it: an author's interface of that name has
-/// other parameters.
-fn is_of_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
+/// It stays in the exports, and a call of it would break the component. Its name, its only
+/// function and the function's parameters identify it. An author's interface with that name
+/// has other parameters.
+fn is_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
     let mut functions = instance.exports(engine).filter_map(|(name, export)| {
         let ComponentItem::ComponentFunc(ty) = export.ty else {
             return None;
@@ -77,7 +78,7 @@ pub(super) fn exports(
                 found.push((path, index(None, name)?, ty));
             }
             ComponentItem::ComponentInstance(instance)
-                if !is_of_wasi(name) && !is_of_componentize_py(engine, name, &instance) =>
+                if !is_wasi(name) && !is_componentize_py(engine, name, &instance) =>
             {
                 let parent = index(None, name)?;
                 for (function, export) in instance.exports(engine) {
@@ -145,7 +146,7 @@ pub(super) fn signature(
     Ok((parameters, result))
 }
 
-/// Returns a component's name for a resource that it imports or exports.
+/// Returns the name of a resource that a component imports or exports.
 fn resource_name(engine: &Engine, component: &Component, ty: &ResourceType) -> Option<String> {
     let within = |name: &str, item: &ComponentItem| match item {
         ComponentItem::Resource(one) if one == ty => Some(name.to_owned()),

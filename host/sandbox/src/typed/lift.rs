@@ -1,5 +1,5 @@
-//! Lifting: converts a component's values to JSON. Writes while reading, so that an answer
-//! is in memory once and never exceeds its limit.
+//! Lifting: converts a component's values to JSON. Writes each value as it reads it, so that an
+//! answer is in memory once and never exceeds its limit.
 
 use std::io;
 
@@ -51,7 +51,7 @@ impl io::Write for BoundedBuffer {
     }
 }
 
-/// A value with its type, which has the names for JSON.
+/// A value with its type. The type has the names for JSON.
 struct ShapedValue<'a>(&'a Shape, &'a Val);
 
 impl Serialize for ShapedValue<'_> {
@@ -107,13 +107,13 @@ impl Serialize for ShapedValue<'_> {
                 let case = cases.iter().find(|(label, _)| label.wit == *name);
                 let (label, shape) =
                     case.ok_or_else(|| S::Error::custom("a case does not exist"))?;
-                case_of(to, &label.json, shape.as_ref(), payload.as_deref())
+                serialize_case(to, &label.json, shape.as_ref(), payload.as_deref())
             }
             (Shape::Result(cases), Val::Result(result)) => {
                 let [ok, err] = &**cases;
                 match result {
-                    Ok(value) => case_of(to, "ok", ok.as_ref(), value.as_deref()),
-                    Err(value) => case_of(to, "err", err.as_ref(), value.as_deref()),
+                    Ok(value) => serialize_case(to, "ok", ok.as_ref(), value.as_deref()),
+                    Err(value) => serialize_case(to, "err", err.as_ref(), value.as_deref()),
                 }
             }
             (Shape::Enum(labels), Val::Enum(name)) => to.serialize_str(json_name(labels, name)?),
@@ -126,7 +126,7 @@ impl Serialize for ShapedValue<'_> {
             }
             (Shape::Option(_), Val::Option(None)) => to.serialize_unit(),
             (Shape::Option(shape), Val::Option(Some(value))) => match **shape {
-                Shape::Option(_) => case_of(to, "some", Some(shape), Some(value)),
+                Shape::Option(_) => serialize_case(to, "some", Some(shape), Some(value)),
                 _ => ShapedValue(shape, value).serialize(to),
             },
             _ => Err(wrong_type()),
@@ -154,7 +154,7 @@ fn wrong_type<E: Error>() -> E {
 }
 
 /// Writes a case as its name, or as an object with one property.
-fn case_of<S: Serializer>(
+fn serialize_case<S: Serializer>(
     to: S,
     name: &str,
     shape: Option<&Shape>,

@@ -9,8 +9,8 @@ use wasmtime::component::Val;
 use super::schema::{MAX_EXACT, NOT_FINITE};
 use super::shape::{Integer, Label, Shape};
 
-/// The maximum number of values in the arguments of a call; each byte of a `list<u8>` is
-/// one. Guards against: base64, which takes 30 bytes of the host's memory per character.
+/// The maximum number of values in the arguments of a call. Each byte of a `list<u8>` counts as
+/// one. Guards against: base64, which needs 30 bytes of the host's memory per character.
 const MAX_VALUES: usize = 1 << 18;
 
 /// The reason why arguments are refused.
@@ -47,6 +47,7 @@ impl ValueMismatch {
         }
     }
 
+    /// Adds an outer step to the path.
     fn at(mut self, step: impl ToString) -> Self {
         if let Self::Wrong { path, .. } = &mut self {
             path.push(step.to_string());
@@ -55,7 +56,7 @@ impl ValueMismatch {
     }
 }
 
-/// Returns the values of a call's parameters.
+/// Converts the arguments of a call to the values of its parameters.
 pub(crate) fn arguments(
     parameters: &[(Label, Shape)],
     arguments: &Map<String, Value>,
@@ -194,11 +195,11 @@ fn whole(number: &Number) -> Option<i128> {
     signed.or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Parses an integer in decimal digits. Unlike `parse`, refuses a `+`.
+/// Parses an integer in decimal digits. Unlike `str::parse`, refuses a `+`.
 fn parse_digits(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let plain = (1..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
+    let is_plain = (1..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
 }
 
 fn lower_float(value: &Value) -> Result<f64, ValueMismatch> {
@@ -342,7 +343,7 @@ fn or_null(mismatch: ValueMismatch) -> ValueMismatch {
     }
 }
 
-/// Returns the name in WIT of a variant's case.
+/// Returns the WIT name of a variant's case.
 fn wit_name(shape: &Shape, index: usize) -> String {
     match shape {
         Shape::Variant(cases) => cases.get(index).map(|(label, _)| label.wit.clone()),

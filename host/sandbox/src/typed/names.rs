@@ -1,5 +1,5 @@
-//! Names of typed functions as tools: WIT's kebab case becomes snake case. They are unique
-//! in the component.
+//! The names of tools for typed functions: WIT's kebab case becomes snake case. Each name is
+//! unique in the component.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ const MAX_NAME: usize = 64;
 /// The path of an exported function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FunctionPath {
-    /// The exported interface in the component's spelling. `None` for the world.
+    /// The exported interface in the component's spelling. `None` for a function of the world.
     pub(crate) interface: Option<String>,
     /// The function in the component's spelling.
     pub(crate) function: String,
 }
 
 impl FunctionPath {
-    /// Returns the interface's own name: `terms` of `acme:glossary/terms@1.0.0`.
+    /// Returns the interface's own name, such as `terms` for `acme:glossary/terms@1.0.0`.
     pub(crate) fn interface_name(&self) -> Option<&str> {
         self.interface.as_deref().map(own_name)
     }
@@ -36,7 +36,7 @@ impl std::fmt::Display for FunctionPath {
     }
 }
 
-/// Returns an interface's own name: `terms` of `acme:glossary/terms@1.0.0`.
+/// Returns an interface's own name, such as `terms` for `acme:glossary/terms@1.0.0`.
 pub(super) fn own_name(interface: &str) -> &str {
     let name = interface
         .split_once('@')
@@ -50,8 +50,8 @@ pub(crate) fn snake(kebab: &str) -> String {
     kebab.to_ascii_lowercase().replace('-', "_")
 }
 
-/// Returns the tools' names in the order of the functions: the function's own name,
-/// prefixed with its interface's name if several functions have the same name.
+/// Returns the tools' names in the order of the functions. A tool's name is that of its
+/// function, after the interface's name if several functions have the same name.
 pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> {
     let mut counts = BTreeMap::<_, usize>::new();
     for path in paths {

@@ -1,5 +1,5 @@
-//! Tests with random values of every type. Values that are converted to JSON and back stay
-//! unchanged, and the schema accepts them. Values of another type are refused and never
+//! Tests with random values of every type. The conversion to JSON and back leaves values
+//! unchanged, and the schema accepts their JSON. Values of another type are refused and never
 //! cause a panic.
 
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn labels(max: usize) -> impl Strategy<Value = Vec<Label>> {
     (1..=max).prop_map(|count| (0..count).map(label).collect())
 }
 
-/// Makes any type.
+/// Generates types of every kind.
 fn shape() -> BoxedStrategy<Shape> {
     let leaf = prop_oneof![
         Just(Shape::Bool),
@@ -48,7 +48,7 @@ fn shape() -> BoxedStrategy<Shape> {
         let several = || prop::collection::vec(inner.clone(), 1..4);
         let payload = || prop::option::of(inner.clone());
         prop_oneof![
-            // A list of bytes is a type of its own.
+            // `Shape::Bytes` is the list of bytes.
             inner
                 .clone()
                 .prop_filter("a list of bytes", |shape| {
@@ -71,7 +71,7 @@ fn shape() -> BoxedStrategy<Shape> {
     nested.boxed()
 }
 
-/// Makes an integer of a type, often one at an end of its range.
+/// Generates integers of a type, often at an end of its range.
 fn integer(integer: Integer) -> BoxedStrategy<Val> {
     let (min, max) = integer.range();
     let ends = [min, min + 1, -1, 0, 1, max - 1, max];
@@ -95,7 +95,7 @@ fn integer(integer: Integer) -> BoxedStrategy<Val> {
         .boxed()
 }
 
-/// Makes any value of a type.
+/// Generates values of a type.
 fn value(shape: &Shape) -> BoxedStrategy<Val> {
     match shape {
         Shape::Bool => any::<bool>().prop_map(Val::Bool).boxed(),
@@ -168,8 +168,8 @@ fn shape_and_value() -> impl Strategy<Value = (Shape, Val)> {
     })
 }
 
-/// Makes any JSON.
-fn anything() -> BoxedStrategy<Value> {
+/// Generates JSON of every kind.
+fn any_json() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -196,7 +196,7 @@ fn anything() -> BoxedStrategy<Value> {
     nested.boxed()
 }
 
-/// Counts the values in a value, itself included.
+/// Counts a value and all values in it.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(values) => values.iter().map(count).sum(),
@@ -205,7 +205,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replaces the value with the index `at` in a walk through all values.
+/// Replaces the value at the index `at` of a walk through all values.
 fn replace(value: &mut Value, at: &mut usize, other: &Value) {
     if *at == 0 {
         *value = other.clone();
@@ -239,7 +239,7 @@ fn arguments(value: Value) -> Map<String, Value> {
     Map::from_iter([("the_value".to_owned(), value)])
 }
 
-/// Returns whether JSON has a zero as a float. It reaches the component as an integer,
+/// Returns whether the JSON has a float that is zero. It reaches the component as an integer,
 /// without its sign.
 fn has_negative_zero(value: &Value) -> bool {
     match value {
@@ -304,14 +304,14 @@ proptest! {
     fn refuses_mismatched_value_with_its_path(
         (shape, value) in shape_and_value(),
         at in any::<prop::sample::Index>(),
-        other in anything(),
+        other in any_json(),
     ) {
         let mut json = json_of(&shape, &value);
         let mut at = at.index(count(&json));
         replace(&mut json, &mut at, &other);
         let parameters = parameter(shape);
         match lower::arguments(&parameters, &arguments(json.clone())) {
-            // A value that fits comes back unchanged.
+            // A value of the right type comes back unchanged.
             Ok(values) => {
                 let again = json_of(&parameters[0].1, &values[0]);
                 let again = lower::arguments(&parameters, &arguments(again));

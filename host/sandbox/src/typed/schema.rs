@@ -7,8 +7,8 @@ use super::comments::TypeComments;
 use super::docs::joined;
 use super::shape::{Integer, Label, Shape};
 
-/// The largest integer that every JSON parser represents exactly: many use floats, which
-/// skip integers above it.
+/// The largest integer that every JSON parser represents exactly. Many parsers use floats, which
+/// skip some larger integers.
 pub(crate) const MAX_EXACT: i128 = 9_007_199_254_740_991;
 
 /// The strings for floats that JSON cannot write as numbers.
@@ -21,7 +21,7 @@ const MAX_COMMENT_BYTES: usize = 64 << 10;
 /// A generator of schemas with comments as descriptions.
 pub(crate) struct SchemaWriter<'a> {
     comments: &'a TypeComments,
-    /// The remaining bytes of comments.
+    /// The remaining bytes for comments.
     left: usize,
 }
 
@@ -141,15 +141,16 @@ impl<'a> SchemaWriter<'a> {
     }
 
     /// Returns the schema of cases with their comments. A case with a payload is an object
-    /// with one property, any other is its name.
+    /// with one property. Any other case is its name.
     fn cases<'c>(
         &mut self,
         cases: impl Iterator<Item = (&'c str, Option<&'c Shape>, Option<&'a str>)> + Clone,
     ) -> Value {
-        let bare = cases.clone().filter(|(_, payload, _)| payload.is_none());
-        let names: Vec<&str> = bare.clone().map(|(name, ..)| name).collect();
-        let with = cases.filter_map(|(name, payload, comment)| Some((name, payload?, comment)));
-        let mut choices: Vec<Value> = with
+        let without_payload = cases.clone().filter(|(_, payload, _)| payload.is_none());
+        let names: Vec<&str> = without_payload.clone().map(|(name, ..)| name).collect();
+        let with_payload =
+            cases.filter_map(|(name, payload, comment)| Some((name, payload?, comment)));
+        let mut choices: Vec<Value> = with_payload
             .map(|(name, payload, comment)| {
                 let schema = self.value(payload);
                 single_property_schema(name, self.described(schema, comment))
@@ -157,7 +158,7 @@ impl<'a> SchemaWriter<'a> {
             .collect();
         if !names.is_empty() {
             let mut schema = json!({"type": "string", "enum": names});
-            for (name, _, comment) in bare {
+            for (name, _, comment) in without_payload {
                 schema = self.described_choice(schema, name, comment);
             }
             choices.push(schema);
@@ -168,7 +169,7 @@ impl<'a> SchemaWriter<'a> {
         }
     }
 
-    /// Adds the comments on an enumeration or flags, and on each name.
+    /// Adds the comments on an enumeration or flags, and on each of its names.
     fn listed(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
         let comments = self.comments;
         let schema = self.described(schema, comments.of_type(shape));
@@ -177,7 +178,7 @@ impl<'a> SchemaWriter<'a> {
         })
     }
 
-    /// Adds the comment on one of several names.
+    /// Adds the comment on one of several names, after that name.
     fn described_choice(&mut self, schema: Value, name: &str, comment: Option<&str>) -> Value {
         let comment = comment.map(|comment| format!("{name}: {comment}"));
         self.described(schema, comment.as_deref())
@@ -209,8 +210,8 @@ impl<'a> SchemaWriter<'a> {
     }
 }
 
-/// Returns the schema of an integer. An integer of 64 bits is a number up to [`MAX_EXACT`],
-/// and a string of digits beyond.
+/// Returns the schema of an integer. A 64-bit integer is a number up to [`MAX_EXACT`], and a
+/// string of digits beyond.
 fn integer_schema(integer: Integer) -> Value {
     let (min, max) = integer.range();
     let number = |min: i128, max: i128| {

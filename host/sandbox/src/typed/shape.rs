@@ -1,5 +1,5 @@
-//! The WIT types of a function that have a JSON form: read from the component once,
-//! bounded, and independent of the runtime.
+//! The WIT types of a function, if they have a JSON form. They are read from the component
+//! once, bounded, and independent of the runtime.
 
 use wasmtime::component::Type;
 use wasmtime::component::types::ResourceType;
@@ -7,7 +7,7 @@ use wasmtime::component::types::ResourceType;
 use crate::tool::limits::DEFINITIONS_BYTES;
 
 /// The maximum number of parts of a function's types. Guards against: a type of a few bytes
-/// that refers to another one twice at each level, and so has a million parts.
+/// that has a million parts, because each level refers to the next one twice.
 pub(super) const MAX_PARTS: usize = 2_000;
 
 /// The maximum number of parts of the types of all functions of a component. Guards
@@ -88,6 +88,7 @@ impl Label {
 
 /// The remaining budget for all types of a component.
 pub(crate) struct ShapeBudget {
+    /// The remaining number of parts.
     parts: usize,
     /// The remaining bytes of names. Guards against: a long name that is used many times in
     /// a type.
@@ -97,11 +98,11 @@ pub(crate) struct ShapeBudget {
 impl ShapeBudget {
     /// Creates the budget for a component's functions. More bytes of names would not fit
     /// into their definitions.
-    pub(super) fn of_functions() -> Self {
-        Self::of_parts(MAX_SHARED_PARTS)
+    pub(super) fn for_functions() -> Self {
+        Self::with_parts(MAX_SHARED_PARTS)
     }
 
-    pub(super) fn of_parts(parts: usize) -> Self {
+    pub(super) fn with_parts(parts: usize) -> Self {
         Self {
             parts,
             name_bytes: DEFINITIONS_BYTES,
@@ -116,7 +117,7 @@ impl ShapeBudget {
 
 /// A bounded reader of a function's types.
 pub(crate) struct ShapeReader<'a> {
-    /// The remaining number of parts.
+    /// The remaining number of parts for this function.
     parts: usize,
     budget: &'a mut ShapeBudget,
     /// Returns the name of a resource, if the component gives it one.
@@ -165,15 +166,15 @@ impl<'a> ShapeReader<'a> {
             Type::String => Shape::String,
             Type::List(list) => match list.ty() {
                 Type::U8 => Shape::Bytes,
-                element => Shape::List(self.within(&element, depth)?.into()),
+                element => Shape::List(self.nested(&element, depth)?.into()),
             },
             Type::Tuple(tuple) => {
-                let shapes = tuple.types().map(|ty| self.within(&ty, depth));
+                let shapes = tuple.types().map(|ty| self.nested(&ty, depth));
                 Shape::Tuple(shapes.collect::<Result<_, _>>()?)
             }
             Type::Record(record) => {
                 let field = |field: wasmtime::component::types::Field<'_>| {
-                    Ok((self.label(field.name)?, self.within(&field.ty, depth)?))
+                    Ok((self.label(field.name)?, self.nested(&field.ty, depth)?))
                 };
                 Shape::Record(record.fields().map(field).collect::<Result<_, String>>()?)
             }
@@ -185,7 +186,7 @@ impl<'a> ShapeReader<'a> {
             }
             Type::Enum(names) => Shape::Enum(self.labels(names.names())?),
             Type::Flags(names) => Shape::Flags(self.labels(names.names())?),
-            Type::Option(option) => Shape::Option(self.within(&option.ty(), depth)?.into()),
+            Type::Option(option) => Shape::Option(self.nested(&option.ty(), depth)?.into()),
             Type::Result(result) => Shape::Result(Box::new([
                 self.payload(result.ok(), depth)?,
                 self.payload(result.err(), depth)?,
@@ -200,14 +201,14 @@ impl<'a> ShapeReader<'a> {
         })
     }
 
-    fn within(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
+    fn nested(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
         self.shape(ty, depth + 1)
     }
 
     /// Reads the payload of a case. A case without a payload is a part too.
     fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Shape>, String> {
         match ty {
-            Some(ty) => self.within(&ty, depth).map(Some),
+            Some(ty) => self.nested(&ty, depth).map(Some),
             None => self.take_part().map(|()| None),
         }
     }
@@ -237,7 +238,7 @@ impl<'a> ShapeReader<'a> {
     }
 }
 
-/// Takes from a budget. If it is not enough, the budget becomes zero.
+/// Takes an amount from a budget. If the budget is too small, sets it to zero and returns `None`.
 fn take(left: &mut usize, amount: usize) -> Option<()> {
     let rest = left.checked_sub(amount);
     *left = rest.unwrap_or(0);

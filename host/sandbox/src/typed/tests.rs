@@ -1,5 +1,5 @@
-//! Tests with values at the bounds of their types and of other types. Also tests values that a
-//! tool's schema would refuse earlier.
+//! Tests with values at the bounds of their types, and with values of other types. A tool's
+//! schema would refuse some of them earlier.
 
 use serde_json::{Value, json};
 use wasmtime::Engine;
@@ -12,8 +12,8 @@ use super::shape::{Integer, Label, Shape};
 use super::{TypedFunctions, answer, exports, lift, lower};
 use crate::tool::{Stop, limits};
 
-fn fields<T: Clone>(names: &[&str], of_each: T) -> Vec<(Label, T)> {
-    let field = |name: &&str| (Label::new(name), of_each.clone());
+fn fields<T: Clone>(names: &[&str], each: T) -> Vec<(Label, T)> {
+    let field = |name: &&str| (Label::new(name), each.clone());
     names.iter().map(field).collect()
 }
 
@@ -25,7 +25,7 @@ fn option(shape: Shape) -> Shape {
     Shape::Option(shape.into())
 }
 
-/// Lowers the only argument, `v`.
+/// Lowers `value` as the only argument, `v`.
 fn lowered(shape: Shape, value: Value) -> Result<Val, String> {
     let arguments = json!({"v": value});
     let values = lower::arguments(&[(Label::new("v"), shape)], arguments.as_object().unwrap());
@@ -188,18 +188,18 @@ fn limits_values_of_call_including_bytes() {
 fn answer_may_fill_its_limit_exactly() {
     let text = Val::String("four".to_owned());
     let list = Val::List(vec![Val::Bool(true); 3]);
-    let of_list = Shape::List(Shape::Bool.into());
+    let list_shape = Shape::List(Shape::Bool.into());
     let json = "[true, true, true]";
-    let of_result = json.len() + "{\"result\": [true, true, true]}".len();
-    let of_error = json.len() + "{\"error\": [true, true, true]}".len();
+    let result_bytes = json.len() + "{\"result\": [true, true, true]}".len();
+    let error_bytes = json.len() + "{\"error\": [true, true, true]}".len();
     type Convert = fn(Option<&Shape>, Option<&Val>, usize) -> Result<FunctionAnswer, Stop>;
-    for (convert, of_list_and_record) in [
-        (answer::success as Convert, of_result),
-        (answer::failure, of_error),
+    for (convert, list_bytes) in [
+        (answer::success as Convert, result_bytes),
+        (answer::failure, error_bytes),
     ] {
         for (shape, value, max) in [
             (&Shape::String, &text, "four".len()),
-            (&of_list, &list, of_list_and_record),
+            (&list_shape, &list, list_bytes),
         ] {
             let convert = |limit| convert(Some(shape), Some(value), limit);
             let FunctionAnswer { text, details } = convert(max).unwrap();
@@ -279,14 +279,14 @@ fn schema_describes_each_type() {
         })
     };
     let names = json!({"type": "string", "enum": ["c", "d"]});
-    let may_lack = json!({
+    let optional = json!({
         "type": "object",
         "properties": {"a": {"type": ["boolean", "null"]}},
         "additionalProperties": false,
     });
     for (shape, expected) in [
         (Shape::Record(fields(&["a-b"], Shape::Bool)), only("a_b")),
-        (Shape::Record(fields(&["a"], option(Shape::Bool))), may_lack),
+        (Shape::Record(fields(&["a"], option(Shape::Bool))), optional),
         (variant(&["a"], &[]), only("a")),
         (variant(&[], &["c", "d"]), names.clone()),
         (
@@ -364,7 +364,7 @@ fn schema_has_comments_on_record_and_fields() {
     assert_eq!(at["properties"]["x"]["description"], "To the right.");
 }
 
-/// Returns a component of a function `$f`, with these exports.
+/// Returns a component with a function `$f` and these exports.
 fn component(engine: &Engine, exports: &str) -> Component {
     let text = format!(
         r#"(component

@@ -1,5 +1,5 @@
-//! WIT types that the engine does not support. The compiler reports them by a position in
-//! the binary; this module finds the function, for its author.
+//! WIT types that the engine does not support. The compiler reports only their position in
+//! the binary. This module finds the function, for its author.
 
 use wasmparser::component_types::{
     ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType,
@@ -44,9 +44,10 @@ pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
     exported.into_iter().find_map(|name| search.export(name))
 }
 
-/// A search of types with the remaining number of visits.
+/// A bounded search for unsupported types.
 struct TypeSearch<'a> {
     types: TypesRef<'a>,
+    /// The remaining number of visited types.
     left: usize,
 }
 
@@ -90,7 +91,7 @@ impl TypeSearch<'_> {
         ))
     }
 
-    /// Returns the first unsupported type in a type.
+    /// Finds an unsupported type in a type.
     fn value(&mut self, ty: ComponentValType) -> Option<&'static str> {
         let mut rest = vec![ty];
         while let Some(ty) = rest.pop() {

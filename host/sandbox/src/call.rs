@@ -202,8 +202,8 @@ impl Sandbox {
         &self,
         call: SandboxCall<'_>,
     ) -> RunOutcome<Result<GuestAnswer, GuestFailure>> {
-        if let (EntryPoint::Functions(_), Some(Err(missing))) = (&self.entry_point, &call.folder) {
-            return RunOutcome::without_run(Ok(Err(entry_point::folder_failure(missing))));
+        if let (EntryPoint::Functions(_), Some(Err(error))) = (&self.entry_point, &call.folder) {
+            return RunOutcome::without_run(Ok(Err(entry_point::folder_failure(error))));
         }
         let Terms {
             limits,
@@ -319,9 +319,9 @@ impl Sandbox {
         let time = state.limits.time;
         state.deadline = Instant::now().checked_add(time);
         let pauses = state.imports.http.pauses().cloned();
-        let waited = if self.engine.limited {
-            // Not tokio's timeout, because a person's decision does not count. Unconstrained, so
-            // that it ends even if the guest is always ready.
+        let finished = if self.engine.limited {
+            // Not tokio's timeout, because the time of a person's decision does not count.
+            // Unconstrained, so that it ends even if the guest is always ready.
             let elapsed = tokio::task::unconstrained(async {
                 match &pauses {
                     Some(pauses) => pauses.elapsed(time).await,
@@ -337,7 +337,7 @@ impl Sandbox {
             Some(guest(&mut store).await)
         };
         let mut trace = CallTrace::default();
-        let result = match waited {
+        let result = match finished {
             Some(Ok(done)) => Ok(done),
             None => Err(Stop::Time(time)),
             Some(Err(error)) => {

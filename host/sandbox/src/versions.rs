@@ -61,8 +61,8 @@ pub(crate) fn exported(
     }
 }
 
-/// Returns the interface through which a component's tools are called. If no version is
-/// supported, returns the first export.
+/// Returns the interface through which the host calls a component's tools. If it supports no
+/// exported version, returns the first one.
 pub(crate) fn tools_interface(component: &Component, engine: &Engine) -> Option<String> {
     let tools = exports(component, engine);
     match newest_of(&tools) {

@@ -136,7 +136,7 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
     }
 }
 
-/// Returns an answer about skills to a guest. Stops the call if there is none.
+/// Returns an answer about skills to a guest. Stops the call if they could not be read.
 fn skills_or_stop<T>(
     mut store: StoreContextMut<'_, StoreState>,
     skills: Result<T, Stop>,

@@ -245,10 +245,10 @@ impl CacheFolder {
     fn open_entry(&self, name: &str, max: u64) -> anyhow::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
-        let found = rustix::fs::fstat(&file)?;
-        let size = u64::try_from(found.st_size)?;
-        let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > max {
+        let status = rustix::fs::fstat(&file)?;
+        let size = u64::try_from(status.st_size)?;
+        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        if !regular || status.st_nlink != 1 || !is_ours_alone(&status) || size > max {
             bail!("the file is not an entry of this host");
         }
         let Some(length) = size.checked_sub(CHECKSUM_BYTES as u64) else {
@@ -294,8 +294,8 @@ impl CacheFolder {
             let Some(max_age) = name.to_str().and_then(max_age) else {
                 continue;
             };
-            let found = entry.metadata()?;
-            let used = found.modified()?.max(found.accessed()?);
+            let status = entry.metadata()?;
+            let used = status.modified()?.max(status.accessed()?);
             if used.into_std().elapsed().is_ok_and(|age| age > max_age) {
                 entry.remove_file()?;
             }
@@ -304,9 +304,8 @@ impl CacheFolder {
     }
 }
 
-/// Returns the age at which the cache removes a file, or `None` if the name is not one of the
-/// cache's. Guards against: removing other files in a folder that was named as the cache by
-/// mistake.
+/// Returns the age at which the cache removes a file, or `None` if the file is not the cache's.
+/// Guards against: removing other files in a folder that was named as the cache by mistake.
 fn max_age(name: &str) -> Option<Duration> {
     if let Some(entry) = name.strip_suffix(".lock") {
         let is_own = is_entry_name(entry)

@@ -31,7 +31,7 @@ pub const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 /// process.
 const FUNCTIONS: &str = "SKILLHOST_COMPILED_FUNCTIONS";
 
-/// A callback before and after each compilation. It receives the component's name.
+/// A callback that runs before and after each compilation. It receives the component's name.
 pub type ProgressCallback = dyn Fn(&str, Compilation) + Send + Sync;
 
 /// The progress of a compilation.
@@ -135,8 +135,8 @@ pub fn compile_component_confined(
     answer_stdin(MAX_COMPONENT as usize, compile)
 }
 
-/// Returns the reason why a component does not compile: it needs a newer WASI, it has an
-/// unsupported function, or the compiler's error.
+/// Returns the reason why a component does not compile: a newer WASI, an unsupported function, or
+/// the compiler's error.
 fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
     if newer::has_import(component) {
         return anyhow::anyhow!(newer::REASON);

@@ -129,14 +129,15 @@ impl Inspector {
         self
     }
 
-    /// Keeps compiled functions in a file, and reuses those of an earlier build. No other user
-    /// must be able to write the file. Needs a compiling program.
+    /// Keeps compiled functions in a file, and reuses those of an earlier build. Other users
+    /// must not be able to write the file. Needs a compiling program.
     pub fn functions(mut self, file: impl Into<PathBuf>) -> Self {
         self.functions = Some(file.into());
         self
     }
 
-    /// Sets a callback before and after the compilation, like `HostBuilder::progress`.
+    /// Sets a callback that runs before and after the compilation, like
+    /// `HostBuilder::progress`.
     pub fn progress(
         mut self,
         callback: impl Fn(&str, Compilation) + Send + Sync + 'static,

@@ -27,7 +27,7 @@ pub struct Loader {
     /// The compiler of third-party components. Built-in components are compiled in this
     /// process.
     pub compiler: Compiler,
-    /// The callback before and after each compilation.
+    /// The callback that runs before and after each compilation.
     pub progress: Option<Arc<ProgressCallback>>,
     /// The opener of component files. Its broker starts the compiler.
     pub opener: Opener,

@@ -159,7 +159,7 @@ impl Inner {
         self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
     }
 
-    /// Counts the allowed names. This is fast without a filter, because each page counts them.
+    /// Counts the allowed names. Fast if all are allowed, because each page counts them.
     fn count(&self, names: &[String]) -> usize {
         let scope = self.scope.as_ref();
         if self.granted.allow_all() && scope.is_none_or(|scope| scope.has_all_skills()) {

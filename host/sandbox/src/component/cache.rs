@@ -70,7 +70,7 @@ const FORMAT: u32 = 4;
 
 impl ComponentCache {
     /// Opens the cache in `folder`, and creates it if it is missing. Writes new entries to
-    /// the other folder, if given.
+    /// the folder `new_entries`, if given.
     pub fn open(folder: &Path, new_entries: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let folders = new_entries.into_iter().chain([folder]);
         let folders = folders.map(|folder| CacheFolder::open(folder, trust));
@@ -362,7 +362,7 @@ impl CodeKey {
 }
 
 /// The entry name of a component's definitions. It depends on the component's bytes, the
-/// versions, and the limits under which the component was asked.
+/// versions of engine and host, and the limits under which the host asked the component.
 #[derive(Debug)]
 pub(crate) struct DefinitionsKey(String);
 

@@ -71,7 +71,7 @@ pub struct Import {
     pub granted: bool,
 }
 
-/// The bytes of a page of linear memory.
+/// The size of a page of linear memory in bytes.
 const WASM_PAGE: u64 = 64 << 10;
 
 /// The initial memories and tables of a component.

@@ -1,5 +1,5 @@
-//! A tool component, whose first call prepares it: maps its code from the cache or compiles
-//! it, and links it. This happens once for all waiting calls.
+//! A tool component. Its first call prepares it: maps its code from the cache or compiles it,
+//! and links it. This happens once for all waiting calls.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -108,8 +108,8 @@ impl ToolComponent {
         }
     }
 
-    /// Returns whether the preparation failed. Another attempt may succeed, for example if the
-    /// file was replaced for a moment.
+    /// Returns whether the preparation failed. Another attempt can succeed, for example if the
+    /// file was replaced only for a moment.
     pub fn is_broken(&self) -> bool {
         matches!(self.sandbox.get(), Some(Err(_)))
     }

@@ -127,7 +127,7 @@ impl Permits {
     }
 
     /// Gives free permits to waiting calls. If the next call needs more than are free, the calls
-    /// after it wait too. Otherwise it could wait forever.
+    /// after it wait too, so that it does not wait forever.
     fn grant(&mut self) {
         loop {
             let waiting = self.clients.iter_mut();

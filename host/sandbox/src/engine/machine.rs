@@ -38,8 +38,8 @@ fn memory_below(root: &Path) -> usize {
     limits.chain(machine).min().unwrap_or(UNKNOWN)
 }
 
-/// Returns the lowest limit of a group and its ancestors. In a container, the group's name may
-/// be valid only outside. Then only the root of the mount exists.
+/// Returns the lowest limit of a group and its ancestors. In a container, the group's name can
+/// be one that is valid only outside. Then only the root of the mount exists.
 fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
     let below = group.components().filter_map(|part| match part {
         Component::Normal(name) => Some(Path::new(name)),

@@ -45,7 +45,7 @@ impl CallPauses {
         self.state().total
     }
 
-    /// Returns the end of the open pause, or `None` if no pause is open.
+    /// Returns a future that lasts until no pause is open, or `None` if none is open now.
     pub(crate) fn end_of_open(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         if self.state().open == 0 {
             return None;

@@ -532,7 +532,7 @@ mod tests {
         assert!(built_in.take_memory(800) && !built_in.take_memory(1));
         first.give_memory_back(1600);
         assert!(tools[2].take_memory(800) && built_in.take_memory(800));
-        // One call may have its own limit, whatever the quota.
+        // One call may use memory up to its own limit, even above the quota.
         let large = quotas.for_tool("e", false, 2000);
         tools[0].give_memory_back(1600);
         tools[1].give_memory_back(1600);

@@ -186,8 +186,8 @@ mod tests {
         let order = order.lock().unwrap();
         // The guest of the other client has every second or third turn until it ends, not
         // every tenth.
-        let of_other = order.matches('b').count();
+        let other_turns = order.matches('b').count();
         let end = order.rfind('b').unwrap();
-        assert!(of_other == 10 && end < 40, "{order}");
+        assert!(other_turns == 10 && end < 40, "{order}");
     }
 }

@@ -50,8 +50,8 @@ pub(crate) fn snake(kebab: &str) -> String {
     kebab.to_ascii_lowercase().replace('-', "_")
 }
 
-/// Returns the tools' names in the order of the functions. A tool's name is that of its
-/// function, after the interface's name if several functions have the same name.
+/// Returns the tools' names in the order of the functions. A tool has its function's name,
+/// prefixed with the interface's name if several functions share it.
 pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> {
     let mut counts = BTreeMap::<_, usize>::new();
     for path in paths {

@@ -41,13 +41,13 @@ enum FormJson {
 #[derive(Serialize, Deserialize)]
 struct DefinitionEntry(#[serde(with = "DefinitionJson")] Definition);
 
-/// Writes the definitions of a component.
+/// Returns the definitions of a component as JSON.
 pub(crate) fn write(definitions: &[Definition]) -> anyhow::Result<Vec<u8>> {
     let all: Vec<DefinitionEntry> = definitions.iter().cloned().map(DefinitionEntry).collect();
     Ok(serde_json::to_vec_pretty(&all)?)
 }
 
-/// Reads the definitions of a component.
+/// Reads the definitions of a component from JSON.
 pub(crate) fn read(json: &[u8]) -> anyhow::Result<Vec<Definition>> {
     let all: Vec<DefinitionEntry> =
         serde_json::from_slice(json).context("invalid stored definitions")?;
@@ -66,7 +66,7 @@ struct ToolsFile {
     tools: Vec<DefinitionEntry>,
 }
 
-/// Writes a file with the definitions of a component with this digest.
+/// Returns the content of a file of definitions for the component with this digest.
 pub(crate) fn write_tools_file(
     digest: &str,
     definitions: &[Definition],

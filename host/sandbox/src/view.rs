@@ -1,8 +1,8 @@
 //! The copy-on-write view of a call: its folder as if it were writable, and an empty
-//! `/tmp`. All changes are in memory and are dropped after the call; the disk is only read,
-//! through the guard. `wasi/filesystem.rs` offers it to guests.
+//! `/tmp`. All changes are in memory and are dropped after the call. The view reads the disk
+//! through the guard and never writes to it. `wasi/filesystem.rs` offers the view to guests.
 //!
-//! | file | what it has |
+//! | file | contents |
 //! |---|---|
 //! | `file.rs`, `link.rs`, `folder.rs` | the nodes: files, links and folders, with their identity |
 //! | `resolve.rs` | paths |
@@ -39,10 +39,10 @@ pub(crate) use file::FileHandle;
 use file::errno;
 pub(crate) use folder::{FolderListing, FolderNode};
 pub(crate) use node::{NodeStatus, Timestamp, now};
-pub(crate) use operations::{EntrySteps, OpenMode, ViewHandle};
+pub(crate) use operations::{EntryCounter, OpenMode, ViewHandle};
 use resolve::{LastLink, PathEnd};
 
-/// The guest's path of the folder for temporary files.
+/// The path under which guests see the folder for temporary files.
 pub(crate) const TEMPORARY: &str = "/tmp";
 
 /// The view of one call.
@@ -66,8 +66,8 @@ impl View {
         let budget = ViewBudget::new(limits, quota, tool);
         let status = disk.status().map_err(|error| errno(&error))?;
         Ok(Self {
-            folder: FolderNode::on_disk(&status, PathBuf::new(), budget.nothing()),
-            temporary: FolderNode::empty(budget.nothing()),
+            folder: FolderNode::on_disk(&status, PathBuf::new(), budget.empty_charge()),
+            temporary: FolderNode::empty(budget.empty_charge()),
             disk,
             descriptors,
         })
@@ -83,7 +83,7 @@ impl View {
         &self.temporary
     }
 
-    /// Opens a file of the call's folder for reading.
+    /// Opens a file in the call's folder for reading.
     pub(crate) fn file(&self, path: &str) -> Result<FileHandle, Errno> {
         match self.open_for_reading(path)? {
             ViewHandle::File(file) => Ok(file),
@@ -100,9 +100,10 @@ impl View {
         self.open(&self.folder, path, mode)
     }
 
-    /// Opens a module of the call's folder for reading. Returns `None` if the call changed,
-    /// moved, removed or shadowed the module. Fails with `ENOENT` if the disk has nothing at
-    /// this path, and with `EISDIR` if it has a folder.
+    /// Opens a module in the call's folder for reading.
+    ///
+    /// Returns `None` if the call changed, moved, removed or shadowed the module. Fails with
+    /// `ENOENT` if the disk has nothing at this path, and with `EISDIR` if it has a folder.
     pub(crate) fn module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
         let on_disk = self.path_on_disk(path)?;
         let found = match self.open_for_reading(path) {
@@ -120,11 +121,10 @@ impl View {
         }
     }
 
-    /// Returns the canonical path of a file or folder on the disk, as if the call had
-    /// changed nothing.
+    /// Returns the canonical path on the disk, as if the call had changed nothing.
     fn path_on_disk(&self, path: &str) -> Result<PathBuf, Errno> {
         let status = self.disk.status().map_err(|error| errno(&error))?;
-        let budget = self.folder.budget().nothing();
+        let budget = self.folder.budget().empty_charge();
         let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
         let on_disk = match self.resolve(&unchanged, path, LastLink::Followed)? {
             PathEnd::Entry(entry) => {
@@ -139,8 +139,8 @@ impl View {
         on_disk.ok_or(Errno::NOENT)
     }
 
-    /// Takes a descriptor for one more file or folder of the disk.
-    fn take_descriptor(&self) -> Result<DescriptorLease, Errno> {
+    /// Leases a descriptor for one more file or folder on the disk.
+    fn lease_descriptor(&self) -> Result<DescriptorLease, Errno> {
         self.descriptors.take().ok_or(Errno::MFILE)
     }
 }

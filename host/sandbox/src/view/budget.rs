@@ -1,5 +1,5 @@
-//! The budget of a view: its maximum bytes and files. Bytes also count against the memory
-//! that calls share.
+//! The budget of a view: its maximum bytes, files and depth. Bytes also count against the
+//! memory that calls share.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::tool::limits::Limits;
 /// million empty files.
 const NODE_BYTES: usize = 512;
 
-/// The bytes charged for an entry of a folder besides its name. Guards against: any number
-/// of names.
+/// The bytes charged for an entry of a folder besides its name. Guards against: a million
+/// names.
 const ENTRY_BYTES: usize = 160;
 
 /// The limits of a view, and its current use.
@@ -29,10 +29,11 @@ pub(super) struct ViewBudget {
     max_files: usize,
     /// The maximum depth of a folder.
     pub(super) max_depth: usize,
+    /// True once the log says which limit the guest reached.
     is_reported: AtomicBool,
 }
 
-/// A lease on a part of the budget, which ends on drop.
+/// A lease on a part of the budget. Ends on drop.
 pub(super) struct BudgetCharge {
     budget: Arc<ViewBudget>,
     bytes: usize,
@@ -54,25 +55,25 @@ impl ViewBudget {
     }
 
     /// Charges a file, folder or link.
-    pub(super) fn node(self: &Arc<Self>) -> Result<BudgetCharge, Errno> {
+    pub(super) fn charge_node(self: &Arc<Self>) -> Result<BudgetCharge, Errno> {
         if !add(&self.files, 1, self.max_files) {
             return Err(self.refuse("view_files", Errno::NOSPC));
         }
-        let mut charge = self.nothing();
+        let mut charge = self.empty_charge();
         charge.files = 1;
         charge.grow(NODE_BYTES)?;
         Ok(charge)
     }
 
-    /// Charges a file or folder of the disk, and its path.
-    pub(super) fn node_at(self: &Arc<Self>, path: &Path) -> Result<BudgetCharge, Errno> {
-        let mut charge = self.node()?;
+    /// Charges a file or folder on the disk, and its path.
+    pub(super) fn charge_disk_node(self: &Arc<Self>, path: &Path) -> Result<BudgetCharge, Errno> {
+        let mut charge = self.charge_node()?;
         charge.grow(path.as_os_str().len())?;
         Ok(charge)
     }
 
     /// Returns an empty charge, for nodes that every view has.
-    pub(super) fn nothing(self: &Arc<Self>) -> BudgetCharge {
+    pub(super) fn empty_charge(self: &Arc<Self>) -> BudgetCharge {
         BudgetCharge {
             budget: Arc::clone(self),
             bytes: 0,
@@ -81,13 +82,13 @@ impl ViewBudget {
     }
 
     /// Charges an entry of a folder.
-    pub(super) fn entry(self: &Arc<Self>, name: &str) -> Result<BudgetCharge, Errno> {
-        self.bytes(ENTRY_BYTES + name.len())
+    pub(super) fn charge_entry(self: &Arc<Self>, name: &str) -> Result<BudgetCharge, Errno> {
+        self.charge_bytes(ENTRY_BYTES + name.len())
     }
 
     /// Charges bytes.
-    pub(super) fn bytes(self: &Arc<Self>, bytes: usize) -> Result<BudgetCharge, Errno> {
-        let mut charge = self.nothing();
+    pub(super) fn charge_bytes(self: &Arc<Self>, bytes: usize) -> Result<BudgetCharge, Errno> {
+        let mut charge = self.empty_charge();
         charge.grow(bytes)?;
         Ok(charge)
     }
@@ -101,10 +102,13 @@ impl ViewBudget {
         }
     }
 
-    /// Logs the limit that the guest reached, once. The guest only gets an error number.
+    /// Logs the first limit that the guest reaches. The guest only gets an error number.
     fn refuse(&self, key: &str, error: Errno) -> Errno {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
-            tracing::info!(tool = &*self.tool, "its view reached the limit `{key}`");
+            tracing::info!(
+                tool = &*self.tool,
+                "a call's view reached the limit `{key}`"
+            );
         }
         error
     }

@@ -14,9 +14,9 @@ use crate::tool::ViewChanges;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
-/// A walk through a view that collects changes. Its steps return `None` once the call is
-/// over. Guards against: a guest that creates as much as its limits allow, which keeps a
-/// thread busy past the deadline.
+/// A walk through a view that collects changes. Its methods return `None` once the call is
+/// over. Guards against: a guest that creates as much as its limits allow, so that the walk
+/// keeps a thread busy past the deadline.
 struct ChangeWalk<'a> {
     view: &'a View,
     is_over: &'a dyn Fn() -> bool,
@@ -26,9 +26,10 @@ struct ChangeWalk<'a> {
 }
 
 impl View {
-    /// Returns the changes, with at most `max` changed and `max` removed paths. Returns `None`
-    /// if the call is over first. The guest must have ended: later writes to changed files
-    /// would fail.
+    /// Returns the changes, with at most `max` changed and `max` removed paths.
+    ///
+    /// Returns `None` if the call is over before all changes are collected. The guest must
+    /// have ended: later writes to changed files would fail.
     pub(crate) fn changes(&self, max: usize, is_over: &dyn Fn() -> bool) -> Option<ViewChanges> {
         let mut walk = ChangeWalk {
             view: self,
@@ -73,7 +74,7 @@ impl ChangeWalk<'_> {
                 Node::Link(_) => Some(()),
                 Node::File(file) => {
                     if let Some(bytes) = file.bytes()
-                        && !(is_on_disk && walk.is_on_disk(&bytes)?)
+                        && !(is_on_disk && walk.disk_has_bytes(&bytes)?)
                     {
                         walk.changes.add_file(&walk.path, bytes);
                     }
@@ -84,7 +85,7 @@ impl ChangeWalk<'_> {
         Some(())
     }
 
-    /// Adds entries of the disk's current folder that the view does not have.
+    /// Adds the disk's entries in the current folder that the view no longer has.
     fn add_removed(&mut self, folder: &Arc<FolderNode>) -> Option<()> {
         if folder.disk_path().is_some() {
             let next = |name: &String| folder.hidden_after(name);
@@ -104,12 +105,12 @@ impl ChangeWalk<'_> {
         self.at(name, |walk| {
             if let Some(kind) = walk.kind_on_disk() {
                 let was_folder = kind == FileType::Directory;
-                let is_there = match folder.entry(name) {
+                let is_kept = match folder.entry(name) {
                     None => false,
                     Some(Node::Folder(_)) => was_folder,
                     Some(_) => !was_folder,
                 };
-                if !is_there {
+                if !is_kept {
                     walk.changes.removed.add(&walk.path, ());
                 }
             }
@@ -132,7 +133,7 @@ impl ChangeWalk<'_> {
     }
 
     /// Returns whether the disk has a file with these bytes at the current path.
-    fn is_on_disk(&self, bytes: &[u8]) -> Option<bool> {
+    fn disk_has_bytes(&self, bytes: &[u8]) -> Option<bool> {
         let Ok(PathTarget::File(seen)) = self.view.disk.lookup(Path::new(&self.path), false) else {
             return Some(false);
         };

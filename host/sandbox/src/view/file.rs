@@ -31,7 +31,7 @@ struct FileState {
 }
 
 enum FileContent {
-    /// The file of the disk at this path in the skill's folder. It is open while a handle
+    /// A file on the disk, at this path in the skill's folder. It is open while a handle
     /// uses it.
     Disk {
         path: PathBuf,
@@ -46,7 +46,7 @@ struct FileBytes {
     charge: BudgetCharge,
 }
 
-/// The shared bytes of a file.
+/// A file's bytes in the form that [`Bytes::from_owner`] needs.
 struct SharedBytes(Arc<FileBytes>);
 
 /// A handle of a file.
@@ -80,7 +80,7 @@ impl FileNode {
                 links: 1,
                 times: Times::new(),
             }),
-            charge: budget.node()?,
+            charge: budget.charge_node()?,
         })
     }
 
@@ -102,7 +102,7 @@ impl FileNode {
         }
     }
 
-    /// Returns a handle. `open` opens a file of the disk through the guard.
+    /// Returns a handle. `open` opens a file on the disk through the guard.
     pub(super) fn open(
         self: &Arc<Self>,
         open: impl FnOnce(&Path) -> Result<OpenFile, Errno>,
@@ -157,7 +157,7 @@ impl FileNode {
                 return Ok(NodeStatus {
                     id: self.id,
                     links: state.links,
-                    ..status.with(state.times)
+                    ..status.with_times(state.times)
                 });
             }
         };
@@ -184,7 +184,7 @@ impl FileNode {
 
 impl FileHandle {
     /// Returns the handle with these rights.
-    pub(super) fn with(self, readable: bool, writable: bool) -> Self {
+    pub(super) fn with_rights(self, readable: bool, writable: bool) -> Self {
         Self {
             readable,
             writable,
@@ -194,8 +194,8 @@ impl FileHandle {
 
     /// Makes this handle note code in a log.
     ///
-    /// Code is bytes that the call wrote to the file and then reads from this handle, if one of
-    /// the file's names may be that of a module.
+    /// Code is bytes that the call wrote to the file and then reads from this handle, if the
+    /// file's name or the requested path may name a module.
     pub(super) fn noted_in(self, log: Option<&ScriptLog>, requested: &str, name: &str) -> Self {
         let names = log.map(|log| HandleNames {
             log: log.clone(),
@@ -218,7 +218,7 @@ impl FileHandle {
         })
     }
 
-    /// Reads up to `length` bytes. Also returns whether the file ended.
+    /// Reads up to `length` bytes. Also returns whether the file ended before `length` bytes.
     pub(crate) fn read_at(&self, length: u64, offset: u64) -> Result<(Vec<u8>, bool), Errno> {
         if !self.readable {
             return Err(Errno::BADF);
@@ -258,7 +258,7 @@ impl FileHandle {
         self.write_at(bytes, end)
     }
 
-    /// Truncates the file, or extends it with zeroes, to a size.
+    /// Truncates the file to a size, or extends it with zeroes.
     pub(crate) fn set_size(&self, size: u64) -> Result<(), Errno> {
         if !self.writable {
             return Err(Errno::BADF);
@@ -283,7 +283,7 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Copies a file of the disk into memory.
+    /// Copies a file from the disk into memory.
     pub(super) fn copy_up(&self) -> Result<(), Errno> {
         let Some(open) = &self.disk else {
             return Ok(());
@@ -320,8 +320,10 @@ impl FileHandle {
 }
 
 impl HandleNames {
-    /// Notes bytes that the call wrote and now reads. Returns whether they may be code. Fails
-    /// if they are larger than a script may be, or if there are too many files.
+    /// Notes bytes that the call wrote and now reads. Returns whether they may be code.
+    ///
+    /// Fails if they exceed the size limit of a script, or if the call reads too many such
+    /// files.
     fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
         let may_be = |name: &String| self.log.may_be_module(Path::new(name));
         if !self.names.iter().any(may_be) {
@@ -330,7 +332,7 @@ impl HandleNames {
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Errno::FBIG);
         }
-        // A new file is empty, and so not code.
+        // Empty files are not code. Every new file starts empty.
         if bytes.is_empty() || self.log.add_written(bytes) {
             Ok(true)
         } else {
@@ -343,26 +345,26 @@ impl FileBytes {
     fn empty(budget: &Arc<ViewBudget>) -> Self {
         Self {
             bytes: Vec::new(),
-            charge: budget.nothing(),
+            charge: budget.empty_charge(),
         }
     }
 
     /// Reads a file that had `size` bytes when it was found.
     fn read(open: &OpenFile, size: u64, budget: &Arc<ViewBudget>) -> Result<Self, Errno> {
         let size = usize::try_from(size).map_err(|_| Errno::NOSPC)?;
-        let mut charge = budget.bytes(size)?;
+        let mut charge = budget.charge_bytes(size)?;
         let read = open.read_at(size as u64, 0);
         let (bytes, _) = read.map_err(|error| errno(&error))?;
         charge.shrink(size - bytes.capacity().min(size));
         Ok(Self { bytes, charge })
     }
 
-    /// Truncates the bytes, or adds zeroes, to a size.
+    /// Truncates the bytes to a size, or extends them with zeroes.
     fn resize(&mut self, size: usize) -> Result<(), Errno> {
         let capacity = self.bytes.capacity();
         if size > capacity {
-            // Doubles the capacity, so that a thousand small writes are not a thousand
-            // copies. Takes just enough if the budget does not allow more.
+            // Doubles the capacity, so that not every small write copies all bytes. Grows
+            // by just enough if the budget does not allow more.
             let doubled = capacity.saturating_mul(2).max(size);
             let mut more = doubled - capacity;
             if self.charge.grow(more).is_err() {
@@ -392,7 +394,7 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Returns the number of a file system error. cap-std's own error for a path that leads out
+/// Returns the error number of a file system error. cap-std's own error for a path that leads out
 /// of a folder has no number.
 pub(super) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(match error.kind() {

@@ -25,7 +25,7 @@ pub(super) enum Node {
     Link(Arc<LinkNode>),
 }
 
-/// A folder.
+/// A folder in a view.
 pub(crate) struct FolderNode {
     pub(super) id: NodeId,
     state: Mutex<FolderState>,
@@ -37,7 +37,7 @@ struct FolderState {
     /// there is no such folder.
     disk: Option<PathBuf>,
     entries: BTreeMap<String, FolderEntry>,
-    /// The names of the disk that are hidden: removed or replaced in the view.
+    /// The names on the disk that the view has removed or replaced.
     hidden: BTreeMap<String, BudgetCharge>,
     /// The parent. `None` for roots and removed folders.
     parent: Weak<FolderNode>,
@@ -52,12 +52,13 @@ struct FolderEntry {
     _charge: BudgetCharge,
 }
 
-/// A listing in progress. The folder may change during it; entries that exist the whole
-/// time are listed once.
+/// A listing in progress. Entries that exist during the whole listing are listed once, even if
+/// the folder changes meanwhile.
 pub(crate) struct FolderListing {
     folder: Arc<FolderNode>,
     /// The last listed name of the view's own entries.
     last: Option<String>,
+    /// True once all of the view's own entries are listed.
     is_past_own: bool,
     disk: Option<(EntryCursor, DescriptorLease)>,
 }
@@ -91,7 +92,7 @@ impl FolderNode {
         Self::new(NodeId::new(), None, Times::new(), charge)
     }
 
-    /// Creates the node of a folder of the disk.
+    /// Creates the node of a folder on the disk.
     pub(super) fn on_disk(status: &FileStatus, path: PathBuf, charge: BudgetCharge) -> Arc<Self> {
         Self::new(NodeId::of(status), Some(path), Times::default(), charge)
     }
@@ -120,7 +121,7 @@ impl FolderNode {
         lock(&self.state).disk.clone()
     }
 
-    /// Returns the path on the disk of a name, unless it is hidden.
+    /// Returns the disk's path of a name, unless the name is hidden.
     pub(super) fn disk_path_of(&self, name: &str) -> Option<PathBuf> {
         let state = lock(&self.state);
         if state.hidden.contains_key(name) {
@@ -130,7 +131,7 @@ impl FolderNode {
         }
     }
 
-    /// Returns the view's own entry of a name.
+    /// Returns the view's own entry with a name.
     pub(super) fn entry(&self, name: &str) -> Option<Node> {
         let state = lock(&self.state);
         Some(state.entries.get(name)?.node.clone())
@@ -158,20 +159,20 @@ impl FolderNode {
         Some(name.clone())
     }
 
-    /// Adds the node of an entry of the disk under its name.
+    /// Adds the node of an entry that the disk has under this name.
     pub(super) fn intern(self: &Arc<Self>, name: &str, node: Node) -> Result<(), Errno> {
-        let charge = self.budget().entry(name)?;
-        self.put(name, node, true, charge);
+        let charge = self.budget().charge_entry(name)?;
+        self.insert(name, node, true, charge);
         Ok(())
     }
 
-    /// Adds a node under an unused name. `charge` is for the entry.
+    /// Adds a node under an unused name. `charge` is the charge for the entry.
     pub(super) fn attach(self: &Arc<Self>, name: &str, node: Node, charge: BudgetCharge) {
-        self.put(name, node, false, charge);
+        self.insert(name, node, false, charge);
         self.touch();
     }
 
-    fn put(self: &Arc<Self>, name: &str, node: Node, is_on_disk: bool, charge: BudgetCharge) {
+    fn insert(self: &Arc<Self>, name: &str, node: Node, is_on_disk: bool, charge: BudgetCharge) {
         if let Node::Folder(folder) = &node {
             lock(&folder.state).parent = Arc::downgrade(self);
         }
@@ -183,7 +184,7 @@ impl FolderNode {
         lock(&self.state).entries.insert(name.to_owned(), entry);
     }
 
-    /// Removes a name. `charge` is for hiding the disk's entry.
+    /// Removes a name and returns its node. `charge` is the charge for hiding the disk's entry.
     pub(super) fn detach(&self, name: &str, charge: BudgetCharge) -> Option<Node> {
         let mut state = lock(&self.state);
         let entry = state.entries.remove(name);
@@ -195,7 +196,7 @@ impl FolderNode {
         entry.map(|entry| entry.node)
     }
 
-    /// Marks the folder as removed. Nothing can be created in it any more.
+    /// Marks the folder as removed, so that nothing can be created in it.
     pub(super) fn remove(&self, status: &NodeStatus) {
         self.detach_from_disk(status);
         let mut state = lock(&self.state);
@@ -259,13 +260,13 @@ impl FolderNode {
         let status = NodeStatus::from(on_disk(path)?);
         Ok(NodeStatus {
             id: self.id,
-            ..status.with(times)
+            ..status.with_times(times)
         })
     }
 }
 
 impl FolderListing {
-    /// Starts a listing; `disk` are the entries of the disk's folder.
+    /// Starts a listing. `disk` has the entries of the folder on the disk.
     pub(super) fn new(
         folder: Arc<FolderNode>,
         disk: Option<(EntryCursor, DescriptorLease)>,
@@ -278,8 +279,8 @@ impl FolderListing {
         }
     }
 
-    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is left out or hidden.
-    /// Guards against: a million hidden entries in one host call.
+    /// Reads one entry. Returns `Some(None)` for an omitted or hidden entry of the disk. Guards
+    /// against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
             let own = self.next_own_entry();
@@ -306,7 +307,7 @@ impl FolderListing {
         Ok(Some(is_listed.then_some((name, entry.kind))))
     }
 
-    /// Returns the next entry that the disk does not list.
+    /// Returns the next of the view's own entries that the disk does not list.
     fn next_own_entry(&mut self) -> Option<(String, FileType)> {
         let state = lock(&self.folder.state);
         let from = match &self.last {

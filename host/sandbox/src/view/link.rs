@@ -9,7 +9,7 @@ use super::budget::BudgetCharge;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use skillhost_skills::guard::FileStatus;
 
-/// A symlink.
+/// A symlink in a view.
 pub(super) struct LinkNode {
     id: NodeId,
     /// The relative target, or the error for an absolute target on the disk, which guests
@@ -40,7 +40,7 @@ impl LinkNode {
         }
     }
 
-    /// Creates the node of a link of the disk.
+    /// Creates the node of a link on the disk.
     pub(super) fn on_disk(
         status: FileStatus,
         target: Result<String, Errno>,
@@ -74,7 +74,7 @@ impl LinkNode {
         lock(&self.state).times.set(accessed, modified);
     }
 
-    /// Changes the number of names and the times.
+    /// Changes the number of hard links and the times.
     pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);

@@ -1,4 +1,4 @@
-//! Common parts of a view's nodes: identity, status and times. The identity does not change
+//! What all nodes of a view have: identity, status and times. The identity does not change
 //! when a node is written, renamed or removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,10 @@ use rustix::fs::FileType;
 
 use skillhost_skills::guard::FileStatus;
 
-/// The identity of a file, folder or link in its call. Guests must not see it.
+/// The identity of a file, folder or link during a call. Guests must not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NodeId {
+    /// The device, as major and minor number, and the inode.
     Disk((u32, u32), u64),
     Memory(u64),
 }
@@ -27,7 +28,7 @@ pub(crate) struct NodeStatus {
     pub(crate) changed: Timestamp,
 }
 
-/// The seconds since 1970, and nanoseconds.
+/// A time as seconds since 1970, and nanoseconds.
 pub(crate) type Timestamp = (i64, u32);
 
 /// The times that a view has set, which override those of the disk.
@@ -39,7 +40,7 @@ pub(super) struct Times {
 }
 
 impl NodeId {
-    /// Returns a unique identity in this process.
+    /// Returns an identity that is unique in this process.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self::Memory(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -68,11 +69,11 @@ impl NodeStatus {
             modified: (0, 0),
             changed: (0, 0),
         };
-        without_times.with(times)
+        without_times.with_times(times)
     }
 
     /// Returns the status with the times that a view has set.
-    pub(super) fn with(self, times: Times) -> Self {
+    pub(super) fn with_times(self, times: Times) -> Self {
         Self {
             accessed: times.accessed.unwrap_or(self.accessed),
             modified: times.modified.unwrap_or(self.modified),
@@ -116,13 +117,13 @@ impl Times {
         }
     }
 
-    /// Sets the times for a change of the content now.
+    /// Records that the content changed now.
     pub(super) fn touch(&mut self) {
         let now = Some(now());
         (self.modified, self.changed) = (now, now);
     }
 
-    /// Sets the time for a change of the status now.
+    /// Records that the status changed now.
     pub(super) fn touch_status(&mut self) {
         self.changed = Some(now());
     }
@@ -142,7 +143,8 @@ pub(crate) fn now() -> Timestamp {
     (seconds, since.subsec_nanos())
 }
 
-/// Locks a state. A call uses one thread and never takes two locks, so this never waits.
+/// Locks a node's state. A call uses one thread and never holds two locks, so this never
+/// waits.
 pub(super) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(|broken| broken.into_inner())
 }

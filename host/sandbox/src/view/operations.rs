@@ -1,4 +1,4 @@
-//! Operations of a guest on paths, with the behaviour of Linux. Renaming is in `rename.rs`.
+//! A guest's operations on paths, with the behaviour of Linux. Renaming is in `rename.rs`.
 
 use std::sync::Arc;
 
@@ -34,15 +34,16 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
-/// The steps after each entry that an operation reads from a folder. Guards against: a
-/// large folder that makes one host call run past the call's time limit.
-pub(crate) struct EntrySteps<'a> {
+/// A counter of the entries that an operation reads from folders. It pauses when the turn is
+/// over. Guards against: a large folder that makes one host call run past the call's time
+/// limit.
+pub(crate) struct EntryCounter<'a> {
     /// Counts an entry. Fails once the call has read the maximum.
     count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),
     turn: HostTurn,
 }
 
-impl<'a> EntrySteps<'a> {
+impl<'a> EntryCounter<'a> {
     pub(crate) fn new(
         turn: HostTurn,
         count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),
@@ -81,12 +82,12 @@ impl View {
         path: &str,
         mode: OpenMode,
     ) -> Result<ViewHandle, Errno> {
-        self.open_noted(base, path, mode, None)
+        self.open_with_log(base, path, mode, None)
     }
 
-    /// Opens a file or folder, or creates a file. The log notes code that the call wrote
+    /// Opens a file or folder, or creates a file. Notes in the log code that the call wrote
     /// and reads from the handle.
-    pub(crate) fn open_noted(
+    pub(crate) fn open_with_log(
         &self,
         base: &Arc<FolderNode>,
         path: &str,
@@ -94,21 +95,21 @@ impl View {
         log: Option<&ScriptLog>,
     ) -> Result<ViewHandle, Errno> {
         let handle = |file: FileHandle, name: &str| {
-            let file = file.with(mode.read, mode.write);
+            let file = file.with_rights(mode.read, mode.write);
             ViewHandle::File(file.noted_in(log, path, name))
         };
-        let is_new = mode.create && mode.exclusive;
+        let must_create = mode.create && mode.exclusive;
         if mode.create && mode.directory {
             return Err(Errno::INVAL);
         }
         let last = match (mode.create, mode.follow) {
-            (true, follows) => LastLink::Created(follows && !is_new),
+            (true, follows) => LastLink::Created(follows && !must_create),
             (false, true) => LastLink::Followed,
             (false, false) => LastLink::NotFollowed,
         };
         let writes = mode.write || mode.truncate;
         let entry = match self.resolve(base, path, last)? {
-            PathEnd::Folder(_) if is_new => return Err(Errno::EXIST),
+            PathEnd::Folder(_) if must_create => return Err(Errno::EXIST),
             PathEnd::Folder(_) if mode.create || writes => return Err(Errno::ISDIR),
             PathEnd::Folder(folder) => return Ok(ViewHandle::Folder(folder)),
             PathEnd::Entry(entry) => entry,
@@ -131,7 +132,7 @@ impl View {
             let open = file.open(|_| Err(Errno::NOENT))?;
             return Ok(handle(open, &name));
         };
-        if is_new {
+        if must_create {
             return Err(Errno::EXIST);
         }
         match found.kind() {
@@ -159,7 +160,7 @@ impl View {
     /// Opens a file for reading and writing.
     pub(super) fn open_file(&self, file: &Arc<FileNode>) -> Result<FileHandle, Errno> {
         file.open(|path| {
-            let lease = self.take_descriptor()?;
+            let lease = self.lease_descriptor()?;
             let found = self.disk.lookup(path, false);
             let PathTarget::File(seen) = found.map_err(|error| errno(&error))? else {
                 return Err(Errno::ISDIR);
@@ -174,7 +175,7 @@ impl View {
         let disk = match folder.disk_path() {
             None => None,
             Some(path) => {
-                let lease = self.take_descriptor()?;
+                let lease = self.lease_descriptor()?;
                 let entries = if path.as_os_str().is_empty() {
                     self.disk.entries()
                 } else {
@@ -273,11 +274,11 @@ impl View {
         }
         let budget = entry.parent.budget();
         budget.check_depth(entry.parent.depth() + 1)?;
-        let folder = FolderNode::empty(budget.node()?);
+        let folder = FolderNode::empty(budget.charge_node()?);
         self.make(&entry.parent, &entry.name, Node::Folder(folder))
     }
 
-    /// Creates a symlink. Refuses an absolute target, which would lead out.
+    /// Creates a symlink. Refuses an absolute target, which would lead out of the folder.
     pub(crate) fn make_link(
         &self,
         base: &Arc<FolderNode>,
@@ -291,7 +292,7 @@ impl View {
             return Err(Errno::PERM);
         }
         let entry = unused_entry(self.resolve(base, path, LastLink::Named)?)?;
-        let mut charge = entry.parent.budget().node()?;
+        let mut charge = entry.parent.budget().charge_node()?;
         charge.grow(target.len())?;
         let link = LinkNode::new(target.to_owned(), charge);
         self.make(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
@@ -333,20 +334,19 @@ impl View {
         if entry.has_slash {
             return Err(Errno::NOTDIR);
         }
-        let hidden = entry.parent.budget().entry(&entry.name)?;
+        let hidden = entry.parent.budget().charge_entry(&entry.name)?;
         if let Some(node) = entry.parent.detach(&entry.name, hidden) {
             node.add_links(-1);
         }
         Ok(())
     }
 
-    /// Removes an empty folder. `steps` are for the entries that are read to check that it
-    /// is empty.
+    /// Removes an empty folder. `counter` counts the entries read to check that it is empty.
     pub(crate) async fn remove_folder(
         &self,
         base: &Arc<FolderNode>,
         path: &str,
-        steps: &mut EntrySteps<'_>,
+        counter: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
         let entry = match self.resolve(base, path, LastLink::Named)? {
             PathEnd::Folder(_) => {
@@ -361,23 +361,23 @@ impl View {
         };
         let found = entry.found.ok_or(Errno::NOENT)?;
         let folder = self.folder_node(&entry.parent, &entry.name, found)?;
-        self.check_empty(&folder, steps).await?;
+        self.check_empty(&folder, counter).await?;
         let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
-        let hidden = entry.parent.budget().entry(&entry.name)?;
+        let hidden = entry.parent.budget().charge_entry(&entry.name)?;
         entry.parent.detach(&entry.name, hidden);
         folder.remove(&status);
         Ok(())
     }
 
-    /// Checks that a folder only has hidden entries.
+    /// Checks that a folder has no visible entries.
     pub(super) async fn check_empty(
         &self,
         folder: &Arc<FolderNode>,
-        steps: &mut EntrySteps<'_>,
+        counter: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
         let mut listing = self.list(folder)?;
         while let Some(entry) = listing.step().transpose() {
-            steps.count().await?;
+            counter.count().await?;
             match entry {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(Errno::ILSEQ) => return Err(Errno::NOTEMPTY),
@@ -392,12 +392,12 @@ impl View {
         if parent.is_removed() {
             return Err(Errno::NOENT);
         }
-        let charge = parent.budget().entry(name)?;
+        let charge = parent.budget().charge_entry(name)?;
         parent.attach(name, node, charge);
         Ok(())
     }
 
-    /// Resolves a path to a folder without a name (`Ok`), or to an entry (`Err`).
+    /// Resolves a path to a folder if it ends in `.` or `..` (`Ok`), or to an entry (`Err`).
     #[allow(clippy::type_complexity, reason = "the parts are used at once")]
     fn look_up(
         &self,

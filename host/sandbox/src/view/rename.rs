@@ -1,5 +1,5 @@
-//! Renaming in a view. Moved nodes are copied into memory first, so that files of the disk
-//! are only read under their own names.
+//! Renaming in a view. Moved nodes are copied into memory first, so that files on the disk
+//! are only read at their original paths.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use rustix::io::Errno;
 use super::View;
 use super::file::FileNode;
 use super::folder::{FolderNode, Node};
-use super::operations::EntrySteps;
+use super::operations::EntryCounter;
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 
 impl View {
-    /// Renames a file, folder or link, and replaces the target. `steps` are for the entries
-    /// that are read from folders.
+    /// Renames a file, folder or link, and replaces the target. `counter` counts the entries
+    /// read from folders.
     pub(crate) async fn rename(
         &self,
         (base, path): (&Arc<FolderNode>, &str),
         (new_base, new_path): (&Arc<FolderNode>, &str),
-        steps: &mut EntrySteps<'_>,
+        counter: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
         let old = self.resolve(base, path, LastLink::Named)?;
         let new = self.resolve(new_base, new_path, LastLink::Named)?;
@@ -57,22 +57,23 @@ impl View {
                 (false, true) => return Err(Errno::ISDIR),
                 (true, true) => {
                     let folder = self.folder_node(&new.parent, &new.name, there)?;
-                    self.check_empty(&folder, steps).await?;
+                    self.check_empty(&folder, counter).await?;
                     let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
                     Some((folder, status))
                 }
                 (false, false) => None,
             },
         };
-        let height = self.copy_up(&node, steps).await?;
+        let height = self.copy_up(&node, counter).await?;
         let budget = new.parent.budget();
         if is_folder {
             budget.check_depth(new.parent.depth() + 1 + height)?;
         }
-        let (hidden, covered) = (budget.entry(&old.name)?, budget.entry(&new.name)?);
-        let charge = budget.entry(&new.name)?;
-        // Nothing fails from here on.
-        if let Some(file) = new.parent.detach(&new.name, covered)
+        let old_hidden = budget.charge_entry(&old.name)?;
+        let new_hidden = budget.charge_entry(&new.name)?;
+        let charge = budget.charge_entry(&new.name)?;
+        // From here on, nothing can fail.
+        if let Some(file) = new.parent.detach(&new.name, new_hidden)
             && replaced.is_none()
         {
             file.add_links(-1);
@@ -80,21 +81,21 @@ impl View {
         if let Some((folder, status)) = replaced {
             folder.remove(&status);
         }
-        old.parent.detach(&old.name, hidden);
+        old.parent.detach(&old.name, old_hidden);
         new.parent.attach(&new.name, node.clone(), charge);
-        // Only sets the change time.
+        // This only sets the change time.
         node.add_links(0);
         Ok(())
     }
 
-    /// Copies a node from the disk into memory, with everything below it. Returns the
-    /// maximum nesting of folders below it.
-    async fn copy_up(&self, node: &Node, steps: &mut EntrySteps<'_>) -> Result<usize, Errno> {
+    /// Copies a node from the disk into memory, with everything below it. Returns how deep
+    /// folders nest below it.
+    async fn copy_up(&self, node: &Node, counter: &mut EntryCounter<'_>) -> Result<usize, Errno> {
         let mut height = 0;
         let mut rest = vec![(node.clone(), 0)];
         while let Some((node, depth)) = rest.pop() {
             // Copying a file takes longer than reading its entry.
-            steps.pause_if_over().await;
+            counter.pause_if_over().await;
             let folder = match &node {
                 Node::Link(_) => continue,
                 Node::File(file) => {
@@ -107,7 +108,7 @@ impl View {
             if folder.disk_path().is_some() {
                 let mut listing = self.list(folder)?;
                 while let Some(entry) = listing.step().transpose() {
-                    steps.count().await?;
+                    counter.count().await?;
                     if let Some((name, _)) = entry?
                         && let Some(found) = self.find(folder, &name)?
                     {
@@ -132,12 +133,12 @@ impl View {
     }
 }
 
-/// Returns whether both are the same name in the same folder.
+/// Returns whether both paths are the same name in the same folder.
 fn is_same_name(one: &PathEntry, other: &PathEntry) -> bool {
     Arc::ptr_eq(&one.parent, &other.parent) && one.name == other.name
 }
 
-/// Returns whether a folder is a node or inside it.
+/// Returns whether a folder is `node` or inside it.
 fn lies_in(folder: &Arc<FolderNode>, node: &Node) -> bool {
     match node {
         Node::Folder(node) => folder.ancestors().any(|folder| Arc::ptr_eq(&folder, node)),

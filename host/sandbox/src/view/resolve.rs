@@ -1,5 +1,5 @@
-//! Resolution of paths in a view: each step is looked up in the merged folder, symlinks are
-//! followed, and no path leads out of the folder that it starts in.
+//! Resolution of paths in a view. It looks each step up in the merged folder and follows
+//! symlinks. No path leads out of the folder in which it starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::folder::{FolderNode, Node};
 use super::link::LinkNode;
 use skillhost_skills::guard::FileStatus;
 
-/// The maximum number of symlinks in a path, as in Linux. Guards against: loops of links.
+/// The maximum number of symlinks in a path, as on Linux. Guards against: loops of links.
 const MAX_LINKS: usize = 40;
 
-/// The maximum bytes of a name, as in Linux.
+/// The maximum bytes of a name, as on Linux.
 const MAX_NAME: usize = 255;
 
 /// The treatment of a symlink at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
-    /// The path names an entry: the link itself, also before a slash.
+    /// Names the link itself, even if the path ends in a slash.
     Named,
-    /// The path names an existing entry: the link itself, unless a slash follows.
+    /// Names the link itself, unless the path ends in a slash.
     NotFollowed,
     Followed,
-    /// The path names a file that is created if it is missing. If `true`, a link is
-    /// followed, unless a slash follows it.
+    /// For a file that is created if it is missing. If `true`, the link is followed, unless the
+    /// path ends in a slash.
     Created(bool),
 }
 
-/// The end of a path.
+/// The result of resolving a path.
 pub(super) enum PathEnd {
     /// A folder without a name, because the path ends in `.` or `..`.
     Folder(Arc<FolderNode>),
@@ -48,10 +48,10 @@ pub(super) struct PathEntry {
     pub(super) found: Option<FoundEntry>,
 }
 
-/// The entry of a name.
+/// An existing entry.
 pub(super) enum FoundEntry {
     Node(Node),
-    /// An entry of the disk without a node.
+    /// An entry on the disk that has no node yet.
     Disk(FileStatus),
 }
 
@@ -166,17 +166,17 @@ impl View {
         let budget = parent.budget();
         let node = match status.kind {
             FileType::RegularFile => {
-                let charge = budget.node_at(&path)?;
+                let charge = budget.charge_disk_node(&path)?;
                 Node::File(Arc::new(FileNode::on_disk(&status, path, charge)))
             }
             FileType::Directory => {
                 budget.check_depth(parent.depth() + 1)?;
-                let charge = budget.node_at(&path)?;
+                let charge = budget.charge_disk_node(&path)?;
                 Node::Folder(FolderNode::on_disk(&status, path, charge))
             }
             FileType::Symlink => {
                 let target = self.disk_link(&path);
-                let mut charge = budget.node()?;
+                let mut charge = budget.charge_node()?;
                 charge.grow(target.as_ref().map_or(0, String::len))?;
                 Node::Link(Arc::new(LinkNode::on_disk(status, target, charge)))
             }
@@ -218,7 +218,7 @@ impl View {
         }
     }
 
-    /// Returns the target of a link of the disk. The guard refuses absolute targets, and
+    /// Returns the target of a link on the disk. The guard refuses absolute targets, and
     /// entries that are not links.
     fn disk_link(&self, path: &Path) -> Result<String, Errno> {
         let target = self.disk.read_link(path).map_err(|error| errno(&error))?;
@@ -226,7 +226,7 @@ impl View {
         target.map_err(|_| Errno::ILSEQ)
     }
 
-    /// Returns the status of an entry of the disk.
+    /// Returns the status of an entry on the disk.
     pub(super) fn disk_status(&self, path: &Path) -> Result<FileStatus, Errno> {
         let status = if path.as_os_str().is_empty() {
             self.disk.status()
@@ -237,8 +237,8 @@ impl View {
     }
 }
 
-/// Pushes the steps of a path, with the first on top. Returns whether the path ends in a
-/// slash.
+/// Pushes the steps of a path onto a stack, with the first on top. Returns whether the path
+/// ends in a slash.
 fn push_steps(steps: &mut Vec<String>, path: &str) -> Result<bool, Errno> {
     if path.starts_with('/') {
         return Err(Errno::PERM);

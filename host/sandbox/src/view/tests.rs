@@ -90,8 +90,8 @@ impl Fixture {
 
     fn rmdir(&self, path: &str) {
         let (root, mut count) = (self.view.folder(), || Ok(()));
-        let mut steps = EntrySteps::new(HostTurn::begin(), &mut count);
-        let removed = finish(self.view.remove_folder(root, path, &mut steps));
+        let mut counter = EntryCounter::new(HostTurn::begin(), &mut count);
+        let removed = finish(self.view.remove_folder(root, path, &mut counter));
         removed.0.unwrap();
     }
 
@@ -110,11 +110,11 @@ impl Fixture {
         to: (&Arc<FolderNode>, &str),
     ) -> Result<(), Errno> {
         let mut count = || Ok(());
-        let mut steps = EntrySteps::new(HostTurn::begin(), &mut count);
-        finish(self.view.rename(from, to, &mut steps)).0
+        let mut counter = EntryCounter::new(HostTurn::begin(), &mut count);
+        finish(self.view.rename(from, to, &mut counter)).0
     }
 
-    /// Returns the changes in words: `path=text` for a file, `-path` for a removed one.
+    /// Returns the changes as text: `path=text` for a changed file, `-path` for a removed one.
     fn changes(&self) -> String {
         let changes = self.view.changes(usize::MAX, &|| false).unwrap();
         let files = changes.files.first.iter();
@@ -262,7 +262,7 @@ fn changing_folder_lists_each_remaining_entry_once() {
         }
         let mut listing = fixture.view.list(fixture.view.folder()).unwrap();
         let mut listed = names(&mut listing, first);
-        // Opens, changes, removes and adds entries, and moves one away and back.
+        // These open, change, remove and add entries, and move one away and back.
         fixture.view.file("disk0").unwrap();
         fixture.write("disk1", "changed");
         fixture.unlink("disk2");
@@ -294,7 +294,7 @@ fn changing_folder_lists_each_remaining_entry_once() {
 }
 
 #[test]
-fn read_of_memory_reports_end_of_file() {
+fn read_from_memory_reports_end_of_file() {
     let fixture = fixture();
     fixture.write("new", "text");
     let file = fixture.open("new");

@@ -146,7 +146,7 @@ impl ImportState {
     ) -> FsResult<Descriptor> {
         valid_path(path)?;
         let log = self.scripts.as_ref().map(|gate| gate.log.clone());
-        let opened = view.open_noted(base, path, mode, log.as_ref());
+        let opened = view.open_with_log(base, path, mode, log.as_ref());
         let opened = self.checked(opened)?;
         if let ViewHandle::File(file) = &opened
             && let Some((disk, open)) = file.on_disk()

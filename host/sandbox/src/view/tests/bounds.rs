@@ -22,61 +22,61 @@ fn view_enforces_byte_limit_and_counts_freed_bytes() {
             ViewHandle::Folder(_) => panic!("{path} is a folder"),
         }
     }
-    fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
+    fn write(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
         open(f, path)?.write_at(text, at)
     }
     let cases: [(&str, BoundedWork, usize); 9] = [
-        ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
+        ("a file", |f| write(f, "a", &[1; 100], 0), FILE + 100),
         (
-            "one that grows by less than twice",
+            "a file that grows to less than twice its size",
             |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[1; 1], 100)
+                write(f, "a", &[1; 100], 0)?;
+                write(f, "a", &[1; 1], 100)
             },
             FILE + 101,
         ),
         (
-            "one that grows twice",
+            "a file that grows twice",
             |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[1; 1], 100)?;
-                put(f, "a", &[1; 1], 310)
+                write(f, "a", &[1; 100], 0)?;
+                write(f, "a", &[1; 1], 100)?;
+                write(f, "a", &[1; 1], 310)
             },
             FILE + 311,
         ),
         (
-            "one whose bytes are written again, and another",
+            "a file that is overwritten, and another",
             |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[2; 100], 0)?;
-                put(f, "b", &[1; 120], 0)
+                write(f, "a", &[1; 100], 0)?;
+                write(f, "a", &[2; 100], 0)?;
+                write(f, "b", &[1; 120], 0)
             },
             2 * FILE + 220,
         ),
         (
-            "one that is cut, and another",
+            "a file that is truncated, and another",
             |f| {
-                put(f, "a", &[1; 100], 0)?;
+                write(f, "a", &[1; 100], 0)?;
                 open(f, "a")?.set_size(10)?;
-                put(f, "b", &[1; 90], 0)
+                write(f, "b", &[1; 90], 0)
             },
             2 * FILE + 100,
         ),
         (
-            "one that is cut and removed, and another",
+            "a file that is truncated and removed, and another",
             |f| {
-                put(f, "a", &[1; 100], 0)?;
+                write(f, "a", &[1; 100], 0)?;
                 open(f, "a")?.set_size(10)?;
                 f.view.remove_file(f.view.folder(), "a")?;
-                put(f, "b", &[1; 200], 0)
+                write(f, "b", &[1; 200], 0)
             },
             FILE + 200,
         ),
         (
-            "a file of the disk, and another",
+            "a file on the disk, and another",
             |f| {
-                put(f, "one", &[1; 1], 0)?;
-                put(f, "b", &[1; 10], 0)
+                write(f, "one", &[1; 1], 0)?;
+                write(f, "b", &[1; 10], 0)
             },
             2 * FILE + 2 * "one".len() - 1 + 11,
         ),
@@ -134,7 +134,7 @@ fn lists_first_changes_and_counts_all() {
 }
 
 #[test]
-fn counts_but_omits_paths_that_are_too_long() {
+fn counts_but_omits_too_long_paths() {
     let fixture = fixture();
     let mut folder = Arc::clone(fixture.view.folder());
     // The last of 17 paths has more than 4096 bytes.
@@ -157,28 +157,28 @@ fn counts_but_omits_paths_that_are_too_long() {
 }
 
 #[test]
-fn changes_are_gathered_until_their_call_is_over() {
+fn collecting_changes_stops_when_call_is_over() {
     let fixture = fixture();
     fixture.unlink("link");
     fixture.write("one", "2");
     fixture.mkdir("folder");
     fixture.write("folder/new", "n");
-    let gathered = |max_checks: usize| {
+    let collected = |max_checks: usize| {
         let checks = Cell::new(0);
         let is_over = || checks.replace(checks.get() + 1) == max_checks;
         let changes = fixture.view.changes(10, &is_over);
         (changes.is_some(), checks.get())
     };
-    let (_, all) = gathered(usize::MAX);
-    // Four names, and a file that has its size on the disk.
+    let (_, all) = collected(usize::MAX);
+    // Four names, and a file with the same size as on the disk.
     assert_eq!(all, 5);
     for max in 0..all {
-        assert_eq!(gathered(max), (false, max + 1));
+        assert_eq!(collected(max), (false, max + 1));
     }
 }
 
-/// Returns the memory of all calls in use after this work.
-fn taken(work: impl FnOnce(&Fixture)) -> usize {
+/// Returns the memory that all calls use after this work.
+fn memory_after(work: impl FnOnce(&Fixture)) -> usize {
     let fixture = fixture();
     work(&fixture);
     fixture.engine.occupancy().memory
@@ -186,7 +186,7 @@ fn taken(work: impl FnOnce(&Fixture)) -> usize {
 
 #[test]
 fn limits_memory_of_a_file_by_its_length() {
-    let empty = taken(|f| drop(f.open("new")));
+    let empty = memory_after(|f| drop(f.open("new")));
     let cases: [(Work, usize); 7] = [
         (|f| f.open("new").write_at(&[1; 100], 0).unwrap(), 100),
         (
@@ -203,22 +203,22 @@ fn limits_memory_of_a_file_by_its_length() {
             },
             201,
         ),
-        (|f| cut(f, 101), 400),
-        (|f| cut(f, 100), 400),
-        (|f| cut(f, 99), 99),
-        (|f| cut(f, 0), 0),
+        (|f| truncate(f, 101), 400),
+        (|f| truncate(f, 100), 400),
+        (|f| truncate(f, 99), 99),
+        (|f| truncate(f, 0), 0),
     ];
-    fn cut(f: &Fixture, size: u64) {
+    fn truncate(f: &Fixture, size: u64) {
         f.open("new").write_at(&[1; 400], 0).unwrap();
         f.open("new").set_size(size).unwrap();
     }
     for (index, (work, bytes)) in cases.into_iter().enumerate() {
-        assert_eq!(taken(work) - empty, bytes, "case {index}");
+        assert_eq!(memory_after(work) - empty, bytes, "case {index}");
     }
 }
 
 #[test]
-fn name_has_255_bytes_at_most() {
+fn limits_names_to_255_bytes() {
     let fixture = fixture();
     let make = |name: &str| fixture.view.make_folder(fixture.view.folder(), name);
     for bytes in [255, 256, 257] {
@@ -231,7 +231,7 @@ fn name_has_255_bytes_at_most() {
 }
 
 #[test]
-fn path_leads_through_40_links_at_most() {
+fn path_follows_at_most_40_links() {
     let fixture = fixture();
     let root = fixture.view.folder();
     fixture.write("0", "");
@@ -239,9 +239,9 @@ fn path_leads_through_40_links_at_most() {
         let (target, link) = (format!("{}", index - 1), format!("{index}"));
         fixture.view.make_link(root, &link, &target).unwrap();
     }
-    let looked = |path| fixture.view.status_at(root, path, true).map(|_| ());
+    let look = |path| fixture.view.status_at(root, path, true).map(|_| ());
     assert_eq!(
-        [looked("39"), looked("40"), looked("41")],
+        [look("39"), look("40"), look("41")],
         [Ok(()), Ok(()), Err(Errno::LOOP)]
     );
 }
@@ -288,19 +288,19 @@ fn depth_limit_covers_disk_and_moved_folders() {
 
 #[test]
 fn node_is_charged_for_its_disk_path() {
-    let opened = taken(|f| drop(f.open("sub/deep/four"))) - taken(|_| ());
+    let opened = memory_after(|f| drop(f.open("sub/deep/four"))) - memory_after(|_| ());
     let names = "sub".len() + "deep".len() + "four".len();
     let paths = "sub".len() + "sub/deep".len() + "sub/deep/four".len();
     assert_eq!(opened, 3 * (512 + 160) + names + paths);
 }
 
 #[test]
-fn link_takes_the_bytes_of_its_target() {
-    let of_target = |bytes: usize| {
-        taken(|f| {
+fn link_is_charged_for_its_target() {
+    let charge_of_target = |bytes: usize| {
+        memory_after(|f| {
             let target = "x".repeat(bytes);
             f.view.make_link(f.view.folder(), "l", &target).unwrap();
         })
     };
-    assert_eq!(of_target(4000) - of_target(1), 3999);
+    assert_eq!(charge_of_target(4000) - charge_of_target(1), 3999);
 }

@@ -28,7 +28,7 @@ impl Fixture {
 type Change = (&'static str, Work, &'static str);
 
 #[test]
-fn change_time_covers_changes_of_names_and_times() {
+fn renaming_and_setting_times_updates_change_time() {
     fn set(f: &Fixture, path: &str) {
         let root = f.view.folder();
         let (accessed, modified) = (Some((5, 6)), Some((7, 8)));

@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::super::{HasImportState, ImportState};
 use super::{GuestListing, Handle, retyped, type_of, valid_path};
 use crate::engine::HostTurn;
-use crate::view::EntrySteps;
+use crate::view::EntryCounter;
 
 /// The interface, in the version of wasmtime-wasi.
 const INTERFACE: &str = "wasi:filesystem/types@0.2.12";
@@ -83,8 +83,8 @@ impl ImportState {
         let (view, base) = self.writable_folder(handle)?;
         valid_path(path)?;
         let mut count = || self.count_entry().map_err(|_| Errno::OVERFLOW);
-        let mut steps = EntrySteps::new(turn, &mut count);
-        let removed = view.remove_folder(&base, path, &mut steps).await;
+        let mut counter = EntryCounter::new(turn, &mut count);
+        let removed = view.remove_folder(&base, path, &mut counter).await;
         self.checked(removed)
     }
 
@@ -99,9 +99,9 @@ impl ImportState {
         let (view, base) = self.writable_folder(handle)?;
         valid_path(path)?;
         let mut count = || self.count_entry().map_err(|_| Errno::OVERFLOW);
-        let mut steps = EntrySteps::new(turn, &mut count);
+        let mut counter = EntryCounter::new(turn, &mut count);
         let (old, new) = ((&base, path), (&new_base, new_path));
-        let renamed = view.rename(old, new, &mut steps).await;
+        let renamed = view.rename(old, new, &mut counter).await;
         self.checked(renamed)
     }
 

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `wasi:cli/environment` | the variables that the operator set for the tool; no arguments |
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
-//! | `wasi:cli/exit` | an end of the call, which then has no answer |
+//! | `wasi:cli/exit` | the end of the call, without an answer |
 //! | `wasi:clocks` | the time, or a fixed time that the operator set; sleeping counts towards the call's time |
-//! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementation |
+//! | `wasi:filesystem` | one read-only preopen, or two preopens of a copy-on-write view; our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
@@ -70,9 +70,9 @@ pub(crate) struct ImportState {
     descriptors: Arc<CallDescriptors>,
     /// The key of the hashes that identify files to the guest.
     hash_key: RandomState,
-    /// The limit of directory entries that the call may list, and the remaining number.
+    /// The maximum number of directory entries that the call may list, and how many remain.
     directory_entries: (usize, usize),
-    /// A file's text as the guest's answer.
+    /// The text of the file that the guest chose as its answer.
     text: Option<String>,
     /// The maximum bytes of this text.
     max_text: usize,
@@ -143,7 +143,7 @@ impl ImportState {
         Ok(())
     }
 
-    /// Takes memory for the guest. If that fails, the reached limit becomes the reason of a
+    /// Charges memory to the call. Returns `false` at a limit, which then becomes the reason of a
     /// later trap.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
         let taken = self.memory.take(bytes);
@@ -155,14 +155,17 @@ impl ImportState {
         self.memory.measure(meter);
     }
 
-    /// Returns the bytes of memory of the call.
+    /// Returns the bytes of memory that the call uses.
     pub(crate) fn memory(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Returns the guest's output, if the call is traced.
+    /// Takes the guest's captured output. It is empty unless the call is traced.
     pub(crate) fn take_output(&mut self) -> String {
-        self.log.take().map(|log| log.take()).unwrap_or_default()
+        self.log
+            .take()
+            .map(|log| log.take_captured())
+            .unwrap_or_default()
     }
 
     /// Returns the call's view, if it has one.
@@ -175,7 +178,7 @@ impl WasiView for ImportState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (tool, limit, is_traced) = (&self.tool, self.log_limit, self.is_traced);
         let traced_log = &mut self.log;
-        let clock = FixedClock::of(&self.environment);
+        let clock = FixedClock::from_variables(&self.environment);
         let ctx = self.wasi.get_or_insert_with(|| {
             let log = GuestLog::new(Arc::clone(tool), limit, is_traced);
             *traced_log = is_traced.then(|| log.clone());
@@ -213,7 +216,7 @@ pub(crate) trait HasImportState: Send + 'static {
     fn imports(&mut self) -> &mut ImportState;
 }
 
-/// Links the interfaces above, one per line.
+/// Links the interfaces of the table above, one per line.
 pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
     cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
@@ -244,7 +247,7 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
     Ok(())
 }
 
-/// The interfaces that [`link`] links, of `wasi:…@0.2`.
+/// The names of the interfaces that [`link`] links, without the version `0.2`.
 const LINKED: [&str; 29] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -277,7 +280,7 @@ const LINKED: [&str; 29] = [
     "wasi:sockets/udp-create-socket",
 ];
 
-/// Returns whether an import is linked, by its name with the version.
+/// Returns whether an import is linked. Its name includes the version.
 pub(crate) fn is_linked(import: &str) -> bool {
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     LINKED.contains(&name) && version.starts_with("0.2.")
@@ -287,7 +290,7 @@ impl HasData for ImportState {
     type Data<'a> = &'a mut ImportState;
 }
 
-/// The selection of the table of resources from the state.
+/// The part of the state that `wasi:io` uses: the table of resources.
 struct TableData;
 
 impl HasData for TableData {

@@ -14,7 +14,7 @@ use super::filesystem::{error_code, valid_path};
 use crate::view::View;
 use skillhost_skills::guard::PathTarget;
 
-/// The reason why a file cannot be the text, as defined in `wit/`.
+/// The reason why a file cannot be the answer's text, as defined in `wit/`.
 #[derive(ComponentType, Lower, Clone, Copy)]
 #[component(enum)]
 #[repr(u8)]
@@ -57,7 +57,7 @@ impl ImportState {
         Ok(size)
     }
 
-    /// Returns the text of the file that the guest named, if any.
+    /// Takes the text of the file that the guest named, if any.
     pub(crate) fn take_text(&mut self) -> Option<String> {
         self.text.take()
     }
@@ -78,7 +78,7 @@ impl ImportState {
         Ok((text, size))
     }
 
-    /// Reads a file of the disk. Fails if it has more than `max` bytes.
+    /// Reads a file on the disk. Fails if it has more than `max` bytes.
     pub(super) fn read_from_disk(&mut self, path: &str, max: u64) -> Result<Vec<u8>, Code> {
         let path = valid_path(path)?;
         let (folder, _) = self.preopen.as_ref().ok_or(Code::NoEntry)?;
@@ -90,7 +90,7 @@ impl ImportState {
         if seen_size > max {
             return Err(Code::FileTooLarge);
         }
-        let _lease = self.take_descriptor()?;
+        let _lease = self.lease_descriptor()?;
         let file = seen.open().map_err(error_code)?;
         let bytes = read(file, seen_size, max).map_err(error_code)?;
         if bytes.len() as u64 > max {
@@ -99,7 +99,7 @@ impl ImportState {
         Ok(bytes)
     }
 
-    /// Reads a file of the call's view, up to `max` bytes and one more.
+    /// Reads at most `max + 1` bytes of a file in the call's view.
     fn read_from_view(
         &mut self,
         view: &View,
@@ -108,7 +108,7 @@ impl ImportState {
     ) -> Result<Vec<u8>, UnusableFile> {
         valid_path(path)?;
         let read = view.file(path).and_then(|file| {
-            // A file of the disk may have grown since.
+            // A file on the disk may grow between the two calls.
             let size = file.status()?.size.min(max);
             file.read_at(size.saturating_add(1), 0)
         });
@@ -119,7 +119,7 @@ impl ImportState {
     }
 }
 
-/// Reads a file that had `size` bytes when it was found, up to `max` bytes and one more.
+/// Reads at most `max + 1` bytes of a file that had `size` bytes when it was found.
 fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     // One more byte shows whether the file has grown.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
@@ -132,8 +132,7 @@ fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Implements the conversion of an error code to one of the enumerations of reasons in
-/// `wit/`.
+/// Implements the conversion of an error code to an enum of reasons from `wit/`.
 macro_rules! reason_of_code {
     ($reason:ident, directory: $directory:ident, not_regular: $not_regular:ident) => {
         impl From<Code> for $reason {
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn reads_current_bytes_of_changed_file() {
         const MAX: u64 = 100_000;
-        for (seen, now, read_of_it) in [
+        for (seen, now, expected) in [
             (0, 0, 0),
             (5, 5, 5),
             (5, 0, 0),
@@ -180,7 +179,7 @@ mod tests {
             (0, 70_000, 70_000),
             (5, MAX, MAX),
             (MAX, MAX, MAX),
-            // The file is refused, so there is no need to read it to its end.
+            // A refused file need not be read to its end.
             (5, MAX + 1, MAX + 1),
             (5, 3 * MAX, MAX + 1),
             (MAX, 3 * MAX, MAX + 1),
@@ -189,7 +188,7 @@ mod tests {
             file.write_all(&vec![b'x'; now as usize]).unwrap();
             file.rewind().unwrap();
             let bytes = read(file, seen, MAX).unwrap();
-            assert_eq!(bytes.len() as u64, read_of_it, "{seen} seen, {now} there");
+            assert_eq!(bytes.len() as u64, expected, "{seen} bytes, then {now}");
         }
     }
 
@@ -207,7 +206,7 @@ mod tests {
         for _ in 0..2 {
             for (path, size, text) in [("fits", 5, "12345"), ("small", 3, "123")] {
                 let read = imports.text_from_file(path, 9);
-                assert!(matches!(read, Ok(of) if of == size), "{path}");
+                assert!(matches!(read, Ok(read) if read == size), "{path}");
                 assert_eq!(imports.take_text().as_deref(), Some(text));
             }
             for (path, limit) in [("large", 9), ("fits", 4)] {

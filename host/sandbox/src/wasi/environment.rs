@@ -25,7 +25,7 @@ impl environment::Host for &mut ImportState {
 }
 
 /// The variable that stops a guest's clock at a time, in seconds since 1970. Reproducible builds
-/// use the same name.
+/// use the same variable.
 const FIXED_TIME: &str = "SOURCE_DATE_EPOCH";
 
 /// A stopped clock.
@@ -33,7 +33,7 @@ pub(super) struct FixedClock(Duration);
 
 impl FixedClock {
     /// Returns the clock that these variables set, if any.
-    pub(super) fn of(environment: &[(String, String)]) -> Option<Self> {
+    pub(super) fn from_variables(environment: &[(String, String)]) -> Option<Self> {
         let (_, value) = environment.iter().find(|(name, _)| name == FIXED_TIME)?;
         value.parse().ok().map(Duration::from_secs).map(Self)
     }
@@ -78,13 +78,14 @@ mod tests {
 
     #[test]
     fn variable_in_whole_seconds_stops_the_clock() {
-        let clock = |value: &str| FixedClock::of(&[(FIXED_TIME.to_owned(), value.to_owned())]);
+        let clock =
+            |value: &str| FixedClock::from_variables(&[(FIXED_TIME.to_owned(), value.to_owned())]);
         let now = clock("1700000000").map(|clock| clock.now());
         assert_eq!(now, Some(Duration::from_secs(1_700_000_000)));
         for other in ["", "-1", "1.5", "today"] {
             assert!(clock(other).is_none(), "{other}");
         }
-        assert!(FixedClock::of(&[]).is_none());
+        assert!(FixedClock::from_variables(&[]).is_none());
         let resolution = clock("1700000000").map(|clock| clock.resolution());
         assert_eq!(resolution, Some(Duration::from_secs(1)));
     }

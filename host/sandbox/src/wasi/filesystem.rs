@@ -1,7 +1,7 @@
 //! `wasi:filesystem/types` on the call's folder, which is read-only, or on its copy-on-write
-//! view. Functions that would change something fail with `read-only` for the disk, without
-//! asking the file system. `handles.rs` has the handles, and `view.rs` the view.
-//! `entries.rs` has the functions that may read many entries of folders.
+//! view. On the disk, functions that change something fail with `read-only` and never reach
+//! the file system. `handles.rs` has the handles, and `view.rs` the view. `entries.rs` has
+//! the functions that may read many entries of folders.
 
 mod entries;
 
@@ -64,7 +64,7 @@ impl ImportState {
         Ok(file.ok_or(Code::IsDirectory)?)
     }
 
-    /// Returns the view and its handle, for a change. Refuses a handle of the disk.
+    /// Returns the view and the handle in it, for a change. Refuses a handle of the disk.
     fn changeable(&self, handle: Handle) -> FsResult<(&Arc<View>, &ViewHandle)> {
         match self.descriptor(handle)? {
             Descriptor::View(view, handle) => Ok((view, handle)),
@@ -99,7 +99,7 @@ impl ImportState {
         self.checked(status)
     }
 
-    /// Changes something at a path.
+    /// Makes a change at a path in the view.
     fn change_at(
         &mut self,
         handle: Handle,
@@ -118,7 +118,7 @@ impl ImportState {
         path: &str,
         mode: OpenMode,
     ) -> FsResult<Descriptor> {
-        let lease = self.take_descriptor()?;
+        let lease = self.lease_descriptor()?;
         let found = folder.lookup(valid_path(path)?, mode.follow);
         match self.checked(found)? {
             PathTarget::Folder(folder) => Ok(Descriptor::DiskFolder {
@@ -156,7 +156,7 @@ impl ImportState {
         Ok(Descriptor::View(view, opened))
     }
 
-    fn output(
+    fn output_stream(
         &mut self,
         handle: Handle,
         position: WritePosition,
@@ -188,17 +188,18 @@ impl ImportState {
         Ok(())
     }
 
-    /// Takes a descriptor to open a file or folder.
-    pub(super) fn take_descriptor(&mut self) -> Result<DescriptorLease, Code> {
+    /// Leases a descriptor for opening a file or folder.
+    pub(super) fn lease_descriptor(&mut self) -> Result<DescriptorLease, Code> {
         let lease = self.descriptors.take();
         lease.ok_or_else(|| self.refusal(Errno::MFILE))
     }
 
+    /// Converts the error of a result to its WASI code.
     fn checked<T>(&mut self, result: Result<T, impl Into<io::Error>>) -> FsResult<T> {
         Ok(result.map_err(|error| self.refusal(error))?)
     }
 
-    /// Returns the WASI code of an error.
+    /// Returns the WASI code of an error. Stops the call if no descriptors are left.
     pub(super) fn refusal(&mut self, error: impl Into<io::Error>) -> Code {
         let error = error.into();
         if Errno::from_io_error(&error) == Some(Errno::MFILE) {
@@ -307,7 +308,7 @@ impl HostDescriptor for &mut ImportState {
             }
             GuestFolder::Disk(folder) => {
                 let folder = Arc::clone(folder);
-                let lease = self.take_descriptor()?;
+                let lease = self.lease_descriptor()?;
                 let entries = folder.entries();
                 GuestListing::Disk {
                     entries: self.checked(entries)?,
@@ -389,15 +390,15 @@ impl HostDescriptor for &mut ImportState {
         handle: Handle,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        self.output(handle, WritePosition::At(offset))
+        self.output_stream(handle, WritePosition::At(offset))
     }
 
     fn append_via_stream(&mut self, handle: Handle) -> FsResult<Resource<DynOutputStream>> {
-        self.output(handle, WritePosition::End)
+        self.output_stream(handle, WritePosition::End)
     }
 
     fn sync(&mut self, handle: Handle) -> FsResult<()> {
-        // Written data is in memory; there is nothing to sync.
+        // Written data is in memory, so there is nothing to sync.
         self.changeable(handle)?;
         Ok(())
     }
@@ -418,7 +419,7 @@ impl HostDescriptor for &mut ImportState {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let (view, handle) = self.changeable(handle)?;
-        view.set_times(handle, given(accessed)?, given(modified)?);
+        view.set_times(handle, new_time(accessed)?, new_time(modified)?);
         Ok(())
     }
 
@@ -440,7 +441,7 @@ impl HostDescriptor for &mut ImportState {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let (accessed, modified) = (given(accessed)?, given(modified)?);
+        let (accessed, modified) = (new_time(accessed)?, new_time(modified)?);
         self.change_at(handle, &path, |view, base| {
             view.set_times_at(base, &path, follows(flags), accessed, modified)
         })
@@ -511,7 +512,7 @@ pub(super) fn valid_path(path: &str) -> Result<&Path, Code> {
     }
 }
 
-/// Returns the WASI code of an error of the guard. wasmtime-wasi does not map `XDEV`.
+/// Returns the WASI code of a guard's error. wasmtime-wasi does not map `XDEV`.
 pub(super) fn error_code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Code::CrossDevice,
@@ -548,8 +549,8 @@ fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
     })
 }
 
-/// Returns the new time, if the guest sets one.
-fn given(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
+/// Returns the time that the guest sets, if any.
+fn new_time(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
     Ok(match time {
         NewTimestamp::NoChange => None,
         NewTimestamp::Now => Some(now()),

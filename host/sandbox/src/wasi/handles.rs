@@ -1,5 +1,5 @@
-//! A guest's handles of files, folders and listings: those of the disk, which are read-only,
-//! and those of the call's copy-on-write view. `filesystem.rs` offers both to guests.
+//! A guest's handles of files, folders and listings. Those of the disk are read-only. Those of
+//! the call's copy-on-write view are not. `filesystem.rs` offers both to guests.
 
 use std::io;
 use std::path::Path;
@@ -98,7 +98,7 @@ impl GuestFile {
         }
     }
 
-    /// Reads up to `length` bytes. Also returns whether the file ended.
+    /// Reads up to `length` bytes. Also returns whether the file ended before `length` bytes.
     pub(super) fn read_at(&self, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
         match self {
             Self::Disk(file) => file.read_at(length, offset),
@@ -138,8 +138,8 @@ impl GuestFolder<'_> {
 }
 
 impl GuestListing {
-    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is left out, or that
-    /// the view hides.
+    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is omitted or that the
+    /// view hides.
     pub(super) fn step(&mut self) -> io::Result<Option<Option<(String, FileType)>>> {
         match self {
             Self::Disk { entries, .. } => {

@@ -27,32 +27,32 @@ use crate::tool::limits::Limits;
 use crate::tool::request::{RequestLog, RequestRecord};
 use skillhost_skills::text::digest::hex;
 
-/// The environment variable with the rules of the grant, one per line. Guests only say with it
-/// what would work.
+/// The environment variable with the rules of the grant, one per line. Guests use it only in
+/// messages, to say which requests would work.
 const RULES_VARIABLE: &str = "SKILLHOST_NETWORK";
 
 /// The maximum bytes of the fields of a request or response. Guards against: a guest that makes
-/// many large ones, which the host holds.
+/// the host hold many large fields.
 pub(super) const MAX_FIELD_BYTES: usize = 32 << 10;
 
 /// The maximum bytes of a method and of an authority. Registered methods have at most 17, and host
-/// names 253. Guards against: a guest that makes many large ones, which the host holds.
+/// names 253. Guards against: a guest that makes the host hold many long names.
 const MAX_METHOD_BYTES: usize = 64;
 const MAX_AUTHORITY_BYTES: usize = 320;
 
 /// The interface, in the version of wasmtime-wasi-http.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// The bytes of a piece of a request's body that the host holds.
+/// The maximum bytes of a request's body that the host holds at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The default wait for the head of a response, and between two pieces of its body.
+/// The default time limit for the head of a response, and between two pieces of its body.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The rule in the record of a request without a grant.
 const NO_GRANT: &str = "no grant";
 
-/// The requests of a call: those that it may send, and a log of all.
+/// The gate for a call's requests: those that it may send, and a log of all.
 #[derive(Debug, Clone)]
 pub struct RequestGate {
     /// The component file, whose grant the egress process applies.
@@ -72,7 +72,7 @@ struct RequestSender {
     consent: ConsentGate,
 }
 
-/// The consent to requests of a call, if its grant asks.
+/// The parts that decide about consent to a call's requests, if its grant asks.
 #[derive(Debug)]
 pub struct ConsentGate {
     /// The rules of the host.
@@ -83,8 +83,8 @@ pub struct ConsentGate {
     pub question: Question,
 }
 
-/// Links the functions that set a method and an authority, in place of those of wasmtime-wasi-http,
-/// which take any length.
+/// Links functions that limit the length of a method and of an authority. They replace those of
+/// wasmtime-wasi-http, which accept any length.
 pub(super) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(TYPES)?;
@@ -171,8 +171,10 @@ impl RequestGate {
 }
 
 impl RequestSender {
-    /// Returns the consent to a request, or `None` if it needs none: a rule of the grant counts, or
-    /// the egress process denies it in any case. The call is paused meanwhile.
+    /// Returns the consent to a request, or `None` if the request needs no consent.
+    ///
+    /// It needs none if the grant has rules, or if the egress process denies it anyway. The
+    /// call is paused while a person decides.
     async fn consent(
         &self,
         target: &Target,
@@ -232,7 +234,7 @@ pub(crate) struct HttpAccess(Option<Box<GuestRequests>>);
 #[derive(Debug)]
 struct GuestRequests {
     gate: RequestGate,
-    /// The times in which a person decides about a request.
+    /// The times during which a person decides about a request.
     pauses: CallPauses,
     limits: RequestLimits,
     sent: Arc<AtomicU64>,
@@ -265,8 +267,8 @@ impl HttpAccess {
         })))
     }
 
-    /// Returns the pauses in which a person decides about a request. Returns `None` for a guest
-    /// without a gate.
+    /// Returns the pauses during which a person decides about a request. Returns `None` for a
+    /// guest without a gate.
     pub(crate) fn pauses(&self) -> Option<&CallPauses> {
         self.0.as_ref().map(|requests| &requests.pauses)
     }
@@ -288,7 +290,7 @@ impl WasiHttpHooks for HttpAccess {
         let (gate, limits) = (guest.gate.clone(), guest.limits);
         guest.requests += 1;
         if guest.requests > limits.requests {
-            // Once in a call, however many follow.
+            // Only the first of these requests is logged.
             if guest.requests == limits.requests + 1 {
                 tracing::warn!(
                     "`{}` sends more requests in a call than `limits.requests` allows: {}",
@@ -362,8 +364,8 @@ async fn send(
     };
     let request = request.map(|body| BoundedBody {
         body,
-        own: sent,
-        all: all_sent,
+        own_bytes: sent,
+        call_bytes: all_sent,
         max: limits.request_bytes as u64,
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
@@ -420,8 +422,8 @@ async fn send(
     let response = response.map(|body| {
         let body = BoundedBody {
             body: body.map_err(Error::from),
-            own: received,
-            all: all_received,
+            own_bytes: received,
+            call_bytes: all_received,
             max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
             timeout: Some((between, Box::pin(tokio::time::sleep(between)))),
@@ -432,7 +434,7 @@ async fn send(
     Ok((response, Box::new(async { Ok(()) })))
 }
 
-/// Returns what a guest learns of a failure. The operator's details stay in the log.
+/// Returns the error that a guest gets for a failure. Details for the operator stay in the log.
 fn error_for_guest(kind: FailureKind) -> Error {
     match kind {
         FailureKind::Denied => Error::HttpRequestDenied,
@@ -448,16 +450,17 @@ fn error_for_guest(kind: FailureKind) -> Error {
     }
 }
 
-/// A body whose bytes are counted, and that fails if the call's bodies exceed a limit or it
-/// brings nothing for too long.
+/// A body that counts its bytes. Fails if the call's bodies exceed a limit, or if no bytes
+/// arrive for too long.
 struct BoundedBody<B> {
     body: B,
-    own: Arc<AtomicU64>,
-    all: Arc<AtomicU64>,
+    own_bytes: Arc<AtomicU64>,
+    /// The bytes of all bodies of the call.
+    call_bytes: Arc<AtomicU64>,
     max: u64,
     exceeded: fn(u64) -> Error,
     timeout: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The line for the operator before the error that ends the body.
+    /// The start of the log line about an error that ends the body.
     failed: Option<String>,
 }
 
@@ -480,8 +483,8 @@ impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> BoundedBody<B> {
             && let Some(data) = frame.data_ref()
         {
             let bytes = data.len() as u64;
-            self.own.fetch_add(bytes, Ordering::Relaxed);
-            let all = self.all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.own_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let all = self.call_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
             if all > self.max {
                 return Poll::Ready(Some(Err((self.exceeded)(all))));
             }

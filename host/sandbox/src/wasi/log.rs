@@ -24,7 +24,7 @@ const MAX_LINE: usize = 1000;
 pub(super) struct GuestLog(Arc<Mutex<LogBuffer>>);
 
 struct LogBuffer {
-    /// The tool that writes.
+    /// The name of the tool that writes.
     tool: Arc<str>,
     line: Vec<u8>,
     /// All logged bytes, if the call is traced.
@@ -35,7 +35,7 @@ struct LogBuffer {
 }
 
 impl GuestLog {
-    /// Creates a log of at most `limit` bytes. If `captures` is true, also stores the bytes.
+    /// Creates a log of at most `limit` bytes. If `captures` is true, also captures the bytes.
     pub(super) fn new(tool: Arc<str>, limit: usize, captures: bool) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             tool,
@@ -46,8 +46,8 @@ impl GuestLog {
         })))
     }
 
-    /// Returns the stored output of the guest, if any.
-    pub(super) fn take(&self) -> String {
+    /// Takes the captured output of the guest, if any.
+    pub(super) fn take_captured(&self) -> String {
         let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
         let captured = buffer.captured.take().unwrap_or_default();
         String::from_utf8_lossy(&captured).into_owned()
@@ -145,7 +145,7 @@ mod tests {
         let log = GuestLog::new("t".into(), 10, true);
         log.write(b"12345\n12");
         log.write(&[b'x'; 1000]);
-        assert_eq!(log.take(), "12345\n12xx");
+        assert_eq!(log.take_captured(), "12345\n12xx");
         let buffer = log.0.lock().unwrap();
         assert_eq!((buffer.left, buffer.dropped), (0, 998));
         assert_eq!(buffer.line, b"12xx");

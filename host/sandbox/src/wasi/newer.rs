@@ -1,5 +1,5 @@
-//! Components that are built for WASI 0.3, which the host does not run. The compiler and the linker
-//! report them by a detail that does not tell their authors what to do.
+//! Detects components built for WASI 0.3, which the host does not run. The errors of the compiler
+//! and the linker do not tell their authors what to do.
 
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 
@@ -60,7 +60,7 @@ fn is_async_function(function: &CanonicalFunction) -> bool {
         | CanonicalFunction::ThreadSpawnRef { .. }
         | CanonicalFunction::ThreadSpawnIndirect { .. }
         | CanonicalFunction::ThreadAvailableParallelism => false,
-        // Tasks, streams, futures, and what waits for them.
+        // Tasks, streams, futures, and functions that wait for them.
         _ => true,
     }
 }

@@ -1,4 +1,4 @@
-//! `wasi:filesystem/preopens`: the call's folder, and `/tmp` if it has a view.
+//! `wasi:filesystem/preopens`: the call's folder, and `/tmp` if the call has a view.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `skillhost:tool/scripts`: gives a component a script of the call's skill and its modules
-//! from the disk, if the grant allows the script's path, and notes them for the audit log.
-//! `tool/script.rs` creates the record.
+//! `skillhost:tool/scripts`: reads a script of the call's skill, and its modules, from the disk
+//! for a component. The grant must allow the script's path. The script and modules are noted
+//! for the audit log. `tool/script.rs` creates the record.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -74,9 +74,9 @@ pub(crate) enum ScriptRefusal {
 }
 
 impl ImportState {
-    /// Starts a script: returns its bytes from the disk, and notes it.
+    /// Starts a script: reads it from the disk and notes it.
     pub(crate) fn start_script(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
-        // Resolved as text, so that the checked path is the opened path.
+        // Resolving it as text makes the checked path the opened path.
         let path = path_inside(path)?;
         let gate = self.scripts.as_ref();
         let gate = gate.filter(|gate| gate.allowed.allow(&path));
@@ -96,8 +96,8 @@ impl ImportState {
         }
     }
 
-    /// Returns the bytes of a module of the started script, and notes it. Refuses a module
-    /// that the call has changed. Does not find a file that the call added.
+    /// Reads a module of the started script and notes it. Refuses a module that the call has
+    /// changed. Does not find a file that the call added.
     pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
         let gate = self.scripts.as_ref();
         if !gate.is_some_and(|gate| gate.log.is_started()) {
@@ -115,15 +115,16 @@ impl ImportState {
         let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
             return Err(ScriptRefusal::NotAFile);
         };
-        let lease = self.take_descriptor()?;
+        let lease = self.lease_descriptor()?;
         let open = OpenFile::new(seen.open().map_err(error_code)?, lease);
         let real_path = folder.path_of(open.file()).ok_or(Code::Busy)?;
         Ok(self.pin_module(Some(at), &real_path, &open)?.to_vec())
     }
 
-    /// Notes a file of the disk that the guest opens, if it may be a module of the script.
-    /// `base` is the folder of the guest's path in a call without a view. `real_path`
-    /// returns the canonical path.
+    /// Notes a file on the disk that the guest opens, if it may be a module of the script.
+    ///
+    /// `base` is the folder in which the guest's path starts, in a call without a view.
+    /// `real_path` returns the canonical path.
     pub(super) fn note_opened(
         &mut self,
         base: Option<&Arc<Folder>>,
@@ -138,7 +139,7 @@ impl ImportState {
             return Ok(());
         }
         let (requested, real_path) = (Path::new(requested), real_path(root)?);
-        // Either a symlink or its target may have the extension.
+        // A symlink or its target may have the extension of a module.
         if !gate.log.may_be_module(requested) && !gate.log.may_be_module(&real_path) {
             return Ok(());
         }
@@ -147,9 +148,11 @@ impl ImportState {
         self.pin_module(requested, &real_path, file).map(drop)
     }
 
-    /// Returns the bytes of a module when it was first opened, and makes the open file return
-    /// the same. Fails if the module is larger than a script may be, or if there are too many
-    /// modules. `requested` is the guest's path in the skill's folder, in a call without a view.
+    /// Returns the bytes that a module had when it was first opened, and makes the open file
+    /// return them too.
+    ///
+    /// Fails if the module exceeds the size limit of scripts, or if there are too many modules.
+    /// `requested` is the guest's path in the skill's folder, in a call without a view.
     fn pin_module(
         &mut self,
         requested: Option<&Path>,
@@ -205,7 +208,7 @@ impl ImportState {
     }
 }
 
-/// Returns a path in the skill with `.` and `..` resolved as text.
+/// Resolves `.` and `..` in a path as text. Refuses a path that leads out of the skill.
 fn path_inside(path: &str) -> Result<String, ScriptRefusal> {
     if valid_path(path)?.has_root() {
         return Err(ScriptRefusal::Outside);
@@ -244,14 +247,14 @@ mod tests {
     use crate::tool::limits::Limits;
     use skillhost_skills::text::digest::sha256_hex;
 
-    const AUTHORS: &[u8] = b"PART = 1\n";
+    const ORIGINAL: &[u8] = b"PART = 1\n";
     const REWRITTEN: &[u8] = b"PART = 'another one, and longer'\n";
 
     /// Returns a call that has started a script of a folder, and the folder.
     fn started(limits: &Limits, with_view: bool) -> (ImportState, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("run.py"), "import part\n").unwrap();
-        fs::write(folder.path().join("part.py"), AUTHORS).unwrap();
+        fs::write(folder.path().join("part.py"), ORIGINAL).unwrap();
         let mut imports = fixture::imports(Some(folder.path()), &[], limits);
         if with_view {
             fixture::make_view(&mut imports, limits);
@@ -284,12 +287,12 @@ mod tests {
         for with_view in [false, true] {
             let (mut imports, folder) = started(&Limits::default(), with_view);
             let root = (&mut imports).get_directories().unwrap()[0].0.rep();
-            let digest = format!("{}  part.py\n", sha256_hex(AUTHORS));
+            let digest = format!("{}  part.py\n", sha256_hex(ORIGINAL));
             for turn in 0..3 {
                 let (bytes, size, stream) = read_each_way(&mut imports, root);
-                assert_eq!(bytes, AUTHORS, "view: {with_view}, turn {turn}");
-                assert_eq!(size, AUTHORS.len() as u64);
-                // The author rewrites it in place, then replaces it by another file.
+                assert_eq!(bytes, ORIGINAL, "view: {with_view}, turn {turn}");
+                assert_eq!(size, ORIGINAL.len() as u64);
+                // The author rewrites it in place, then replaces it with another file.
                 match turn {
                     0 => fs::write(folder.path().join("part.py"), REWRITTEN).unwrap(),
                     _ => {
@@ -300,8 +303,12 @@ mod tests {
                 }
                 let stream = Resource::<DynInputStream>::new_own(stream);
                 let mut stream = imports.table.delete(stream).unwrap();
-                assert_eq!(stream.read(4096).unwrap(), AUTHORS, "a stream from before");
-                assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
+                assert_eq!(
+                    stream.read(4096).unwrap(),
+                    ORIGINAL,
+                    "a stream opened earlier"
+                );
+                assert_eq!(imports.load_module("part.py").unwrap(), ORIGINAL);
             }
             let record = imports.scripts.as_ref().unwrap().log.record(true);
             let record = serde_json::to_value(record.unwrap()).unwrap();
@@ -320,14 +327,14 @@ mod tests {
         fs::rename(path("part.py"), path("kept.py")).unwrap();
         fs::rename(path("other.py"), path("part.py")).unwrap();
         fs::rename(path("kept.py"), path("other.py")).unwrap();
-        let file = OpenFile::new(file, imports.take_descriptor().unwrap());
+        let file = OpenFile::new(file, imports.lease_descriptor().unwrap());
         imports
             .note_opened(Some(&root), "./part.py", &file, |root| {
                 Ok(root.path_of(file.file()).unwrap())
             })
             .unwrap();
         for module in ["part.py", "./part.py", "other.py"] {
-            assert_eq!(imports.load_module(module).unwrap(), AUTHORS, "{module}");
+            assert_eq!(imports.load_module(module).unwrap(), ORIGINAL, "{module}");
         }
         // The author retargets a symlink between two reads.
         fs::write(path("first.py"), "1").unwrap();
@@ -358,7 +365,7 @@ mod tests {
 
     #[test]
     fn counts_modules_in_memory_of_call() {
-        let least = AUTHORS.len() + 2 * "part.py".len();
+        let least = ORIGINAL.len() + 2 * "part.py".len();
         let limits = Limits {
             memory: least + 1,
             ..Limits::default()
@@ -374,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Returns a file of the view, which is opened with these flags.
+    /// Opens a file in the view with these flags.
     fn open(mut imports: &mut ImportState, root: u32, path: &str, flags: DescriptorFlags) -> u32 {
         let handle = imports.open_at(
             Resource::new_borrow(root),
@@ -395,7 +402,7 @@ mod tests {
         let (mut imports, folder) = started(&Limits::default(), true);
         std::os::unix::fs::symlink("part.py", folder.path().join("link.py")).unwrap();
         fs::create_dir(folder.path().join("lib")).unwrap();
-        fs::write(folder.path().join("lib/part.py"), AUTHORS).unwrap();
+        fs::write(folder.path().join("lib/part.py"), ORIGINAL).unwrap();
         std::os::unix::fs::symlink("lib", folder.path().join("linked")).unwrap();
         fs::write(folder.path().join("data.txt"), REWRITTEN).unwrap();
         fs::create_dir(folder.path().join("gone")).unwrap();
@@ -422,8 +429,8 @@ mod tests {
                 .unwrap();
         }
         for (path, expected) in [
-            ("link.py", Ok(AUTHORS.to_vec())),
-            ("linked/part.py", Ok(AUTHORS.to_vec())),
+            ("link.py", Ok(ORIGINAL.to_vec())),
+            ("linked/part.py", Ok(ORIGINAL.to_vec())),
             // Missing on the disk.
             ("new.py", Err(ScriptRefusal::NotFound)),
             ("folder/part.py", Err(ScriptRefusal::NotFound)),
@@ -471,7 +478,7 @@ mod tests {
         for path in ["a.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old/f.py"] {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, AUTHORS).unwrap();
+            fs::write(path, ORIGINAL).unwrap();
         }
         std::os::unix::fs::symlink("a.py", folder.path().join("link.py")).unwrap();
         let root = (&mut imports).get_directories().unwrap()[0].0.rep();
@@ -489,7 +496,7 @@ mod tests {
             let moved = files.rename(HostTurn::begin(), (borrow(), from), (borrow(), to));
             fixture::finish(moved).0.unwrap();
         }
-        // A link to a file in the place of a folder, and a loop of links.
+        // A link to a file that replaces a folder, and a loop of links.
         for (target, path) in [("part.py", "old"), ("loop", "loop")] {
             let (target, path) = (target.to_owned(), path.to_owned());
             files.symlink_at(borrow(), target, path).unwrap();
@@ -517,7 +524,7 @@ mod tests {
             let refused = imports.load_module(path);
             assert_eq!(refused, Err(ScriptRefusal::NotFound), "{path}");
         }
-        assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
+        assert_eq!(imports.load_module("part.py").unwrap(), ORIGINAL);
     }
 
     #[test]
@@ -559,9 +566,9 @@ mod tests {
                         assert_eq!(read.0, text[..1]);
                     }
                 }
-                // Restoring the text leaves the digests of what was read.
+                // Restoring the text does not change the digests of what was read.
                 files
-                    .write(Resource::new_borrow(file), AUTHORS.to_vec(), 0)
+                    .write(Resource::new_borrow(file), ORIGINAL.to_vec(), 0)
                     .unwrap();
                 let mut digests = [sha256_hex(b"one"), sha256_hex(b"two")];
                 digests.sort();
@@ -580,7 +587,7 @@ mod tests {
         let root = &*root;
         let mut open = || {
             let file = root.open_file(Path::new("part.py")).unwrap();
-            OpenFile::new(file, imports.take_descriptor().unwrap())
+            OpenFile::new(file, imports.lease_descriptor().unwrap())
         };
         let before = open();
         assert_eq!(root.path_of(before.file()), Some(PathBuf::from("part.py")));

@@ -1,7 +1,7 @@
 //! `wasi:sockets` without a network: no socket is created and no name is resolved.
 //! Components made from Python always import these interfaces, so they are linked, and all
-//! functions that create sockets are denied. Functions on existing sockets are
-//! wasmtime-wasi's: no guest has a socket, and the context allows no protocol either.
+//! functions that create sockets are denied. Functions on existing sockets come from
+//! wasmtime-wasi: no guest has a socket, and the context allows no protocol either.
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{self, HostResolveAddressStream};

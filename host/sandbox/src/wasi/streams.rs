@@ -30,7 +30,7 @@ pub(super) struct FileOutput {
 #[derive(Clone, Copy)]
 pub(super) enum WritePosition {
     At(u64),
-    /// At the file's end at that time.
+    /// At the end that the file has when the guest writes.
     End,
 }
 
@@ -57,7 +57,7 @@ impl InputStream for FileInput {
             return Ok(Bytes::new());
         }
         let read = self.file.read_some(size.min(CHUNK), self.position);
-        let bytes = read.map_err(failed)?;
+        let bytes = read.map_err(stream_error)?;
         if bytes.is_empty() {
             return Err(StreamError::Closed);
         }
@@ -74,9 +74,11 @@ impl Pollable for FileOutput {
 impl OutputStream for FileOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match &mut self.position {
-            WritePosition::End => self.file.append(&bytes).map_err(failed),
+            WritePosition::End => self.file.append(&bytes).map_err(stream_error),
             WritePosition::At(position) => {
-                self.file.write_at(&bytes, *position).map_err(failed)?;
+                self.file
+                    .write_at(&bytes, *position)
+                    .map_err(stream_error)?;
                 *position += bytes.len() as u64;
                 Ok(())
             }
@@ -92,7 +94,7 @@ impl OutputStream for FileOutput {
     }
 }
 
-/// Returns the error of a stream. The guest can query its code.
-fn failed(error: impl Into<io::Error>) -> StreamError {
+/// Converts an error to a stream's error. The guest can query its code.
+fn stream_error(error: impl Into<io::Error>) -> StreamError {
     StreamError::LastOperationFailed(error.into().into())
 }

@@ -1,5 +1,5 @@
 //! Functions of `wasi:filesystem/types` that may read many entries of folders in one host
-//! call: removing, renaming and listing a folder. They compute in turns, as guests do.
+//! call: removing, renaming and listing a folder. They pause after each turn, as guests do.
 
 use rustix::io::Errno;
 use wasmtime::StoreContextMut;
@@ -17,7 +17,7 @@ use crate::view::EntryCounter;
 /// The interface, in the version of wasmtime-wasi.
 const INTERFACE: &str = "wasi:filesystem/types@0.2.12";
 
-/// Links the functions in place of those of the traits.
+/// Links these functions in place of those in wasmtime-wasi's traits.
 pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(INTERFACE)?;
@@ -26,7 +26,7 @@ pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmti
         |mut store: StoreContextMut<'_, T>, (handle, path): (Handle, String)| {
             Box::new(async move {
                 let imports = store.data_mut().imports();
-                told(
+                guest_result(
                     imports
                         .remove_folder(HostTurn::begin(), handle, &path)
                         .await,
@@ -41,7 +41,7 @@ pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmti
             Box::new(async move {
                 let imports = store.data_mut().imports();
                 let (old, new) = ((handle, &*path), (new_handle, &*new_path));
-                told(imports.rename(HostTurn::begin(), old, new).await)
+                guest_result(imports.rename(HostTurn::begin(), old, new).await)
             })
         },
     )?;
@@ -50,7 +50,7 @@ pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmti
         |mut store: StoreContextMut<'_, T>, (listing,): (Resource<DirectoryEntryStream>,)| {
             Box::new(async move {
                 let imports = store.data_mut().imports();
-                told(imports.next_entry(HostTurn::begin(), listing).await)
+                guest_result(imports.next_entry(HostTurn::begin(), listing).await)
             })
         },
     )?;
@@ -58,16 +58,16 @@ pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmti
     Ok(())
 }
 
-/// Returns the error of a function of the traits that [`link`] replaces.
+/// Returns the trap of a trait's function that [`link`] replaces, so it never runs.
 pub(super) fn replaced<T>() -> FsResult<T> {
     Err(FsError::trap(wasmtime::format_err!(
-        "the function without turns is not linked"
+        "this function is replaced when it is linked"
     )))
 }
 
-/// Returns an answer to a guest.
-fn told<T>(answer: FsResult<T>) -> wasmtime::Result<(Result<T, ErrorCode>,)> {
-    Ok((match answer {
+/// Converts a result to the form that a guest gets.
+fn guest_result<T>(result: FsResult<T>) -> wasmtime::Result<(Result<T, ErrorCode>,)> {
+    Ok((match result {
         Ok(done) => Ok(done),
         Err(error) => Err(error.downcast()?.into()),
     },))
@@ -105,7 +105,7 @@ impl ImportState {
         self.checked(renamed)
     }
 
-    /// Reads the next entry of a listing, past those that the view hides.
+    /// Reads the next entry of a listing. Skips entries that the view hides.
     pub(in crate::wasi) async fn next_entry(
         &mut self,
         mut turn: HostTurn,

@@ -83,8 +83,8 @@ fn file_hash_differs_between_calls() {
         let hash = hash_at(&mut imports, root, "a").unwrap();
         assert_eq!(hash, hash_at(&mut imports, root, "link").unwrap());
         let file = open(&mut imports, root, "a").unwrap();
-        let of_handle = (&mut &mut imports).metadata_hash(borrowed(file)).unwrap();
-        assert_eq!(hash, (of_handle.lower, of_handle.upper));
+        let handle_hash = (&mut &mut imports).metadata_hash(borrowed(file)).unwrap();
+        assert_eq!(hash, (handle_hash.lower, handle_hash.upper));
         seen.extend([hash, hash_at(&mut imports, root, "b").unwrap()]);
     }
     for (index, hash) in seen.iter().enumerate() {
@@ -174,7 +174,7 @@ fn refuses_every_change_through_handles_of_the_disk() {
 }
 
 #[test]
-fn opens_only_a_folder_as_a_folder() {
+fn refuses_file_opened_as_folder() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "text").unwrap();
     std::fs::create_dir(folder.path().join("dir")).unwrap();
@@ -234,8 +234,8 @@ fn dropped_handle_is_invalid() {
 }
 
 #[test]
-fn refuses_another_mount_by_every_call() {
-    // Every Linux has a mount inside `/dev`.
+fn every_function_refuses_other_mounts() {
+    // On every Linux system, `/dev/shm` is a mount inside `/dev`.
     let inside = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
     symlink("nowhere", inside.path().join("link")).unwrap();
     let below = inside.path().strip_prefix("/dev").unwrap();

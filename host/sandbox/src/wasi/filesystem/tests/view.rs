@@ -28,9 +28,9 @@ fn call_within(limits: &Limits) -> (TempDir, ImportState, u32) {
 fn handle_reports_its_open_flags() {
     let (_folder, mut imports, root) = call();
     let mut files = &mut imports;
-    let of_folder = files.get_flags(Resource::new_borrow(root)).unwrap();
+    let folder_flags = files.get_flags(Resource::new_borrow(root)).unwrap();
     assert_eq!(
-        of_folder,
+        folder_flags,
         DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
     );
     for flags in [
@@ -144,7 +144,7 @@ fn reading_many_entries_pauses_after_each_turn() {
     for (operation, pauses, name) in [
         (remove, 3, "remove"),
         (list, 3, "list"),
-        // An entry of the folder, then the folder and its files.
+        // The folder's three entries, then the folder and its three files.
         (rename, 3 + 4, "rename"),
         (replace, 3 + 1, "replace"),
     ] {
@@ -190,7 +190,7 @@ fn counts_entries_with_invalid_utf_8_names() {
 }
 
 #[test]
-fn read_has_16_mib_at_most() {
+fn read_returns_at_most_16_mib() {
     const MAX: usize = 16 << 20;
     let (folder, mut imports, root) = call();
     let disk = std::fs::File::create(folder.path().join("large")).unwrap();

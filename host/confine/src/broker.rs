@@ -1,7 +1,7 @@
 //! The broker: a process that starts before the process sandbox and stays outside it.
 //!
 //! The confined process asks the broker, over a pair of sockets, to do what the sandbox forbids:
-//! open a folder that replaced a configured one, start a compiling process, and write the new
+//! open a folder that replaced a configured one, start a compiler process, and write the new
 //! folder of `--output-dir`. The policy is fixed before the sandbox is applied, and the broker
 //! checks each request against it. `process` is the broker's side.
 //!
@@ -35,36 +35,36 @@ pub use process::{ConfinedBroker, run};
 pub const ARGUMENT: &str = "--broker";
 
 /// The maximum size of the policy: about 4,000 paths of the maximum length.
-const MAX_POLICY: usize = 16 << 20;
+const MAX_POLICY_BYTES: usize = 16 << 20;
 
 /// The maximum size of a request. Guards against: a confined process that fills the broker's
 /// memory.
-const MAX_REQUEST: usize = 64 << 10;
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 
 /// The size of an answer.
-const ANSWER: usize = size_of::<i32>();
+const ANSWER_BYTES: usize = size_of::<i32>();
 
 /// The maximum number of descriptors in a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
 
-/// The requests that the broker grants. The first message to the broker.
+/// The requests that the broker allows. It is the first message to the broker.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BrokerPolicy {
     /// The folders and files that the broker opens and watches.
     pub paths: Vec<AllowedPath>,
     /// The folder of files that are named by their SHA-256 in hex. The broker opens such a file for
-    /// a client that knows its name, and does not list the folder.
+    /// a client that knows the name. It does not list the folder.
     pub blobs: Option<AllowedPath>,
     /// The folder of skills whose names begin with their SHA-256: `sha256-HEX-NAME`. The broker
-    /// opens what is in such a skill, and does not list the folder.
+    /// opens files and folders in such a skill. It does not list the folder.
     pub skills: Option<AllowedPath>,
     /// The new folder that the broker creates and writes files into.
     pub output: Option<EncodedPath>,
     /// The audit log that the broker opens.
     pub log: Option<EncodedPath>,
-    /// The file of consent that the broker appends lines to.
+    /// The consent file, to which the broker appends lines.
     pub consent: Option<EncodedPath>,
-    /// The file of requests for packages that the broker appends lines to.
+    /// The file of requests for packages, to which the broker appends lines.
     pub requests: Option<EncodedPath>,
     /// The Unix socket that the broker removes at the end.
     pub socket: Option<EncodedPath>,
@@ -118,14 +118,14 @@ mod bytes {
 enum Request {
     /// Open the file of the `O_PATH` descriptor in the message.
     Open,
-    /// Watch a folder. The descriptors are that of inotify and that of the folder.
+    /// Watch a folder. The descriptors are an inotify instance and the folder.
     Watch { events: u32 },
     /// Open or create the audit log.
     OpenLog,
-    /// Append a line to the file of consent.
+    /// Append a line to the consent file.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendAsked { line: String },
+    AppendPackageRequest { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -158,8 +158,8 @@ impl BrokerClient {
         let start = || -> anyhow::Result<OwnedFd> {
             let message = postcard::to_stdvec(policy)?;
             ensure!(
-                message.len() <= MAX_POLICY,
-                "the paths of {} folders and files take {} bytes, and {MAX_POLICY} are allowed; \
+                message.len() <= MAX_POLICY_BYTES,
+                "the paths of {} folders and files take {} bytes, but the maximum is {MAX_POLICY_BYTES}; \
                  configure fewer folders or shorter paths",
                 policy.paths.len(),
                 message.len()
@@ -215,12 +215,12 @@ impl BrokerClient {
         self.request_file(&Request::OpenLog, &[])
     }
 
-    /// Appends a line to the file of consent.
+    /// Appends a line to the consent file.
     ///
     /// # Errors
     ///
-    /// Fails if the policy has no such file, the line is not one of consent, or too many lines have
-    /// been written.
+    /// Fails if the policy has no consent file, the line does not record consent, or too many lines
+    /// have been written.
     pub fn append_consent(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
         self.request(&Request::AppendConsent { line }, &[])
@@ -231,11 +231,11 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// If the policy names no such file, the line is not a request, there were too many, or it
-    /// cannot be written.
+    /// Fails if the policy has no such file, the line is not a request, too many requests have been
+    /// written, or the line cannot be written.
     pub fn append_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendAsked { line }, &[])?;
+        self.request(&Request::AppendPackageRequest { line }, &[])?;
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl BrokerClient {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<(i32, Option<OwnedFd>)> {
         let message = postcard::to_stdvec(request).map_err(io::Error::other)?;
-        if message.len() > MAX_REQUEST {
+        if message.len() > MAX_REQUEST_BYTES {
             return Err(Errno::NAMETOOLONG.into());
         }
         let name_ended_broker = |error: io::Error| match error.kind() {
@@ -311,7 +311,8 @@ impl BrokerClient {
         };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         send(socket.as_fd(), Kind::Request, &message, descriptors).map_err(name_ended_broker)?;
-        let (answer, mut opened) = receive(socket.as_fd(), ANSWER).map_err(name_ended_broker)?;
+        let (answer, mut opened) =
+            receive(socket.as_fd(), ANSWER_BYTES).map_err(name_ended_broker)?;
         let Message { kind, bytes } = answer.ok_or_else(broker_ended)?;
         let number = bytes.try_into().map_err(|_| ErrorKind::InvalidData)?;
         match (kind, i32::from_le_bytes(number)) {
@@ -429,7 +430,7 @@ impl Read for SocketReader<'_> {
                 self.descriptors.extend(rights);
             }
         }
-        // Keeps one too many, so that the number of descriptors is still wrong.
+        // One more than the maximum shows the caller that there were too many.
         self.descriptors.truncate(MAX_DESCRIPTORS + 1);
         Ok(received.bytes)
     }

@@ -1,4 +1,4 @@
-//! Descriptors that the process inherited from its starter, besides stdin, stdout and stderr.
+//! Descriptors that this process inherited when it started, besides stdin, stdout and stderr.
 //! They are closed because the process sandbox does not restrict open descriptors.
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 static INHERITED: Mutex<Option<Vec<RawFd>>> = Mutex::new(None);
 
 /// Records which descriptors are open. Call it before anything else is opened. Later calls
-/// change nothing.
+/// do nothing.
 pub fn record_inherited_descriptors() {
     let Ok(mut inherited) = INHERITED.lock() else {
         return;
@@ -20,7 +20,7 @@ pub fn record_inherited_descriptors() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut open: Vec<RawFd> = names.filter_map(|name| name.parse().ok()).collect();
-    // The listing includes the descriptor of the listing, which is closed by now.
+    // The listing includes its own descriptor, which is closed by now.
     let is_open = |number: &RawFd| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     open.retain(|number| *number > 2 && is_open(number));
     *inherited = Some(open);

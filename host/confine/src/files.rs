@@ -16,7 +16,7 @@ use crate::{Profile, SandboxReport};
 /// The newest version of Landlock whose rules are requested.
 ///
 /// On a kernel with an older version, the filter of system calls replaces the missing rules,
-/// except the one that restricts the signals of the broker.
+/// except the rule that restricts the broker's signals.
 const NEWEST: ABI = ABI::V7;
 
 /// The access to one file or folder.

@@ -77,7 +77,7 @@ const BASE: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// The further system calls of a serving process: files, events, and open sockets.
+/// The additional system calls of a serving process: files, events, and open sockets.
 const SERVING: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_access,
@@ -130,7 +130,7 @@ const SERVING: &[c_long] = &[
     libc::SYS_unlinkat,
 ];
 
-/// The further system calls of the broker. With them it starts a program, which then confines
+/// The additional system calls of the broker. They let it start a program, which then confines
 /// itself.
 const BROKER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
@@ -179,7 +179,7 @@ const BROKER: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// The further system calls of a process that fetches from the network: connections, and what
+/// The additional system calls of a process that fetches from the network: connections, and what
 /// the C library needs to resolve host names.
 const NETWORK: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
@@ -211,7 +211,7 @@ const NETWORK_SOCKETS: [(i32, i32); 4] = [
 ];
 
 /// The socket options of a process that fetches from the network: timeouts, no delay, the buffer for
-/// the host, and errors from name servers.
+/// sending to the host, and errors from name servers.
 const NETWORK_SOCKET_OPTIONS: [(i32, i32); 6] = [
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDBUF),
@@ -221,8 +221,8 @@ const NETWORK_SOCKET_OPTIONS: [(i32, i32); 6] = [
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
-/// System calls that kill the process. No program of this kind needs them, and each has been
-/// used to attack kernels.
+/// System calls that kill the process. No process of skillhost needs them, and each has been used
+/// to attack kernels.
 const FATAL: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
@@ -311,8 +311,8 @@ const FCNTL_COMMANDS: &[i32] = &[
 /// The allowed options of `prctl`: names of threads and of memory, and the auxiliary vector.
 const PRCTL_OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
 
-/// The further `prctl` options of the broker, for programs that it starts: these need them
-/// before they confine themselves.
+/// The additional `prctl` options of the broker. The programs that it starts need them before they
+/// confine themselves.
 const BROKER_PRCTL_OPTIONS: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
 
 /// The value from the kernel's prctl.h. libc does not define it for every C library.
@@ -379,7 +379,7 @@ const OPEN_CALLS: &[(c_long, u8)] = &[
 /// version 3.
 ///
 /// The flags of `openat2` are in memory, where a filter cannot check them. So the filter allows
-/// this call only from that version. The host works without it.
+/// this call only from version 3 on. The host works without it.
 fn allow_open(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
     let checked_flags = libc::O_ACCMODE | libc::O_TRUNC;
     for (call, flags_index) in OPEN_CALLS {
@@ -449,7 +449,7 @@ fn allow_open_for_reading(rules: &mut Rules) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Allows pairs of Unix stream sockets: a datagram socket could send to any name.
+/// Allows pairs of Unix stream sockets. A pair of datagram sockets could send to any name.
 fn allow_stream_pairs(rules: &mut Rules) -> anyhow::Result<()> {
     let stream = libc::SOCK_STREAM.cast_unsigned().into();
     let pair = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
@@ -490,7 +490,7 @@ fn allow_prctl(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Allows some calls on open descriptors.
+/// Allows `ioctl`, `fcntl`, `sendto` and `sendmsg` on open descriptors, with harmless arguments.
 fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
     for request in IOCTL_REQUESTS {
         rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;

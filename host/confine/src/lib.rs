@@ -36,7 +36,7 @@ use files::FileAccess;
 /// of millions of files.
 const MAX_ENTRIES: usize = 100_000;
 
-/// A sandbox for the calling thread, with the files and folders that it may use.
+/// A sandbox for the calling thread, with the files and folders that the thread may use.
 #[derive(Debug, Default)]
 pub struct ProcessSandbox {
     rules: Vec<files::PathRule>,
@@ -195,8 +195,8 @@ pub fn confine_network() -> anyhow::Result<()> {
     report.map(drop).context("cannot confine this process")
 }
 
-/// Returns the folders that symlinks directly in a folder lead to. Symlinks in subfolders do not
-/// count, because authors of skills may control them.
+/// Returns the folders to which symlinks directly in a folder lead. Ignores symlinks in
+/// subfolders, because authors of skills may control them.
 pub fn link_targets(folder: &Path) -> Vec<PathBuf> {
     bounded_link_targets(folder, MAX_ENTRIES)
 }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_bounded_links_directly_in_folder() {
+    fn finds_limited_number_of_direct_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for path in ["one", "two", "three", "root/author"] {

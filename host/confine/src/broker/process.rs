@@ -1,7 +1,7 @@
 //! The broker process: checks each request against the policy, and carries it out.
 //!
 //! The broker is confined too. It may read any file, because it opens files for others. It may
-//! write only in the folders that hold the output folder, the audit log, the file of consent and the
+//! write only in the folders that hold the output folder, the audit log, the consent file and the
 //! requests for packages, and remove files only in the folder of the Unix socket. It may not use the
 //! network.
 
@@ -28,7 +28,8 @@ use rustix::net::SendFlags;
 use skillhost_helper::{Kind, OWN_PROGRAM};
 
 use super::{
-    AllowedPath, BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send,
+    AllowedPath, BrokerPolicy, EncodedPath, MAX_POLICY_BYTES, MAX_REQUEST_BYTES, Request, receive,
+    send,
 };
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
@@ -42,13 +43,13 @@ const MAX_CONSENTS: usize = 100;
 
 /// The maximum number of requests for packages that the broker writes. Guards against: a confined
 /// process that fills the disk.
-const MAX_REQUESTS: usize = 100;
+const MAX_PACKAGE_REQUESTS: usize = 100;
 
 /// The maximum bytes of a request for a package.
-const MAX_REQUEST_LINE: usize = 8 << 10;
+const MAX_PACKAGE_REQUEST_BYTES: usize = 8 << 10;
 
 /// The maximum bytes of a line of consent.
-const MAX_CONSENT_LINE: usize = 512;
+const MAX_CONSENT_LINE_BYTES: usize = 512;
 
 /// The interval at which a child process is polled.
 const POLL_INTERVAL: Timespec = Timespec {
@@ -56,7 +57,7 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_nsec: 2_000_000,
 };
 
-/// The extra time of a child process beyond its limit, so that the process that requested it
+/// The time that a child process gets beyond its limit, so that the process that requested it
 /// reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -98,7 +99,7 @@ impl ConfinedBroker {
     ///
     /// Fails if the policy cannot be read, or the broker cannot confine itself.
     pub fn start() -> anyhow::Result<Option<Self>> {
-        let (message, _) = receive(io::stdin().as_fd(), MAX_POLICY)?;
+        let (message, _) = receive(io::stdin().as_fd(), MAX_POLICY_BYTES)?;
         let Some(message) = message else {
             // The process that started the broker has failed, and reports that itself.
             return Ok(None);
@@ -127,7 +128,7 @@ impl ConfinedBroker {
             children: Arc::default(),
             output: None,
             consents: 0,
-            requests: 0,
+            package_requests: 0,
             last_match: 0,
             link_targets: Vec::new(),
         };
@@ -147,7 +148,7 @@ impl ConfinedBroker {
     }
 }
 
-/// Returns the folder of a path, which is `.` for a single name.
+/// Returns the parent of a path, or `.` for a single name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -168,8 +169,10 @@ fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
 }
 
 impl AllowedPath {
-    /// Opens the path as it is now, without access to its content (`O_PATH`). Returns the handle
-    /// and its path without symlinks, or `None` if the path may not lead there.
+    /// Opens the path as it is now, without access to its content (`O_PATH`).
+    ///
+    /// Returns the handle and its path without symlinks. Returns `None` if the path cannot be
+    /// opened or its target is not allowed.
     pub fn open(&self) -> Option<(OwnedFd, PathBuf)> {
         let handle = match &self.link_owners {
             Some(users) => open_path_with_owners(&self.path, users),
@@ -280,7 +283,7 @@ struct BrokerProcess {
     /// The number of lines of consent that were written.
     consents: usize,
     /// The number of requests for packages that were written.
-    requests: usize,
+    package_requests: usize,
     /// The index of the allowed path that held the last requested path.
     last_match: usize,
     /// The targets of symlinks in allowed folders, from the last search.
@@ -308,7 +311,7 @@ impl BrokerProcess {
 
     /// Answers one request. Returns `false` if the other side has closed.
     fn serve_next(&mut self, client: BorrowedFd<'_>) -> io::Result<bool> {
-        let (message, descriptors) = receive(client, MAX_REQUEST)?;
+        let (message, descriptors) = receive(client, MAX_REQUEST_BYTES)?;
         let Some(message) = message else {
             return Ok(false);
         };
@@ -342,7 +345,9 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendAsked { line } => self.append_request(&line).map(|()| Answer::Done),
+            Request::AppendPackageRequest { line } => {
+                self.append_request(&line).map(|()| Answer::Done)
+            }
             Request::Start { environment } => self
                 .start(thread::Builder::new(), environment, exactly(descriptors)?)
                 .map(|()| Answer::Done),
@@ -409,8 +414,8 @@ impl BrokerProcess {
         open_to_append(log)
     }
 
-    /// Appends a line to the file of consent. The confined process has no descriptor of the file,
-    /// so it can neither change nor remove lines.
+    /// Appends a line to the consent file. The confined process has no descriptor of the file, so
+    /// it can neither change nor remove lines.
     fn append_consent(&mut self, line: &str) -> io::Result<()> {
         let EncodedPath(consent) = self.policy.consent.as_ref().ok_or(Errno::ACCESS)?;
         if !is_consent(line) {
@@ -423,28 +428,28 @@ impl BrokerProcess {
         File::from(open_to_append(consent)?).write_all(line.as_bytes())
     }
 
-    /// Appends a line to the file of requests for packages, as to that of consent.
+    /// Appends a line to the file of requests for packages, as [`Self::append_consent`] does.
     fn append_request(&mut self, line: &str) -> io::Result<()> {
         let EncodedPath(requests) = self.policy.requests.as_ref().ok_or(Errno::ACCESS)?;
-        if !is_request(line) {
+        if !is_package_request(line) {
             return Err(Errno::INVAL.into());
         }
-        if self.requests >= MAX_REQUESTS {
+        if self.package_requests >= MAX_PACKAGE_REQUESTS {
             return Err(Errno::DQUOT.into());
         }
-        self.requests += 1;
+        self.package_requests += 1;
         File::from(open_to_append(requests)?).write_all(line.as_bytes())
     }
 
-    /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
-    /// path below it.
+    /// Returns the allowed folder or file that contains a path, and the rest of the path below it.
+    /// The path has no symlinks.
     fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
         let mut linked = Vec::new();
         let paths = &self.policy.paths;
-        // From the last match on: a client asks for many files of one folder, then of the next.
+        // Starts at the last match: a client asks for many files of one folder, then of the next.
         let (before, after) = paths.split_at(self.last_match.min(paths.len()));
-        // One folder at a time is open, because there may be more than this process can open.
+        // Only one folder is open at a time, because the process may be unable to open them all.
         for (index, folder) in after.iter().chain(before).enumerate() {
             let Some((handle, real)) = folder.open() else {
                 continue;
@@ -459,8 +464,8 @@ impl BrokerProcess {
         }
         let has_path = |target: &PathBuf| path.starts_with(target);
         // A root may have thousands of symlinks, and a search visits all of them. So it runs only
-        // if no known target holds the path. A known target stays allowed if its symlink is
-        // removed: it opens nothing that the symlink did not lead to before.
+        // if no known target contains the path. A known target stays allowed after its symlink is
+        // removed, because it gives access only to what the symlink led to before.
         if !self.link_targets.iter().any(has_path) {
             self.link_targets = linked
                 .iter()
@@ -477,8 +482,8 @@ impl BrokerProcess {
         Some((handle, rest(target)?))
     }
 
-    /// Returns the folder of files that are named by their SHA-256, and the name, if the path is
-    /// that of such a file.
+    /// Returns the folder of files that are named by their SHA-256, and the file's name, if the
+    /// path is such a file.
     fn folder_of_blob(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let (folder, real) = self.policy.blobs.as_ref()?.open()?;
         let name = path.strip_prefix(&real).ok()?;
@@ -495,7 +500,7 @@ impl BrokerProcess {
         (is_digest(digest) && name.starts_with(b"-")).then(|| (folder, below.to_owned()))
     }
 
-    /// Starts a child process from a thread that supervises it. It ends with that thread.
+    /// Starts a child process from a thread that supervises it. The process ends with the thread.
     fn start(
         &self,
         thread: thread::Builder,
@@ -577,8 +582,8 @@ fn is_digest(name: &[u8]) -> bool {
     name.len() == 64 && name.iter().all(is_digit)
 }
 
-/// Opens a regular file for reading and appending by its path, which may not be a symlink. Creates it
-/// if it is missing.
+/// Opens a regular file for reading and appending by its path, which must not be a symlink. Creates
+/// the file if it is missing.
 fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
@@ -601,23 +606,23 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns whether a text is a line of consent: a SHA-256, an `https` origin and a comment, all in
-/// ASCII. A line break may stand before it.
+/// ASCII. It may start with a line break.
 fn is_consent(line: &str) -> bool {
     let text = line.strip_prefix('\n').unwrap_or(line);
     let text = text.strip_suffix('\n').unwrap_or("\n");
     let digest = text.split(' ').next().unwrap_or_default();
-    line.len() <= MAX_CONSENT_LINE
+    line.len() <= MAX_CONSENT_LINE_BYTES
         && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && digest.len() == 64
         && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
         && text[64..].starts_with(" https://")
 }
 
-/// Returns whether a text is a request for a package: one line that looks like an object of JSON, all
-/// in ASCII. Its reader checks the rest.
-fn is_request(line: &str) -> bool {
+/// Returns whether a text is a request for a package: one line of ASCII that looks like a JSON object.
+/// The reader of the file checks the rest.
+fn is_package_request(line: &str) -> bool {
     let text = line.strip_suffix('\n').unwrap_or("\n");
-    line.len() <= MAX_REQUEST_LINE
+    line.len() <= MAX_PACKAGE_REQUEST_BYTES
         && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && text.starts_with("{\"request\":\"")
         && text.ends_with('}')
@@ -672,7 +677,7 @@ fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ANSWER, socket_pair};
+    use super::super::{ANSWER_BYTES, socket_pair};
     use super::*;
 
     fn broker() -> BrokerProcess {
@@ -682,14 +687,14 @@ mod tests {
             children: Arc::default(),
             output: None,
             consents: 0,
-            requests: 0,
+            package_requests: 0,
             last_match: 0,
             link_targets: Vec::new(),
         }
     }
 
     #[test]
-    fn search_begins_at_the_last_match() {
+    fn search_starts_at_last_match() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
         let mut broker = broker();
@@ -717,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_only_lines_of_consent_up_to_a_number() {
+    fn appends_limited_number_of_valid_consent_lines() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("consent");
         let mut broker = broker();
@@ -759,7 +764,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_only_requests_up_to_a_number() {
+    fn appends_limited_number_of_valid_package_requests() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("requests");
         let mut broker = broker();
@@ -774,23 +779,23 @@ mod tests {
             line.replace("csv", "cs\u{1b}"),
             line.replace("request", "added"),
             line.replace('}', ""),
-            line.replace("csv", &"x".repeat(MAX_REQUEST_LINE)),
+            line.replace("csv", &"x".repeat(MAX_PACKAGE_REQUEST_BYTES)),
         ] {
             broker.append_request(&wrong).unwrap_err();
         }
         assert!(!file.exists());
-        for _ in 0..MAX_REQUESTS {
+        for _ in 0..MAX_PACKAGE_REQUESTS {
             broker.append_request(line).unwrap();
         }
         broker.append_request(line).unwrap_err();
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(text, line.repeat(MAX_REQUESTS));
+        assert_eq!(text, line.repeat(MAX_PACKAGE_REQUESTS));
         let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
-    fn opens_skills_by_their_digests_alone() {
+    fn opens_only_skills_named_by_digest() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let digest = "0123456789abcdef".repeat(4);
@@ -832,7 +837,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_blobs_by_their_digests_alone() {
+    fn opens_only_blobs_named_by_digest() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
         let (blob, other) = ("0123456789abcdef".repeat(4), "f".repeat(64));
@@ -872,14 +877,14 @@ mod tests {
 
     #[test]
     fn tolerates_client_that_disconnects() {
-        // The client leaves before its request is answered, or before it has read the answer.
+        // The client disconnects before its request is answered, or before it has read the answer.
         for is_answered in [false, true] {
             let (client_end, broker_end) = socket_pair().unwrap();
             let request = postcard::to_stdvec(&Request::OpenLog).unwrap();
             send(client_end.as_fd(), Kind::Request, &request, &[]).unwrap();
             if is_answered {
-                receive(broker_end.as_fd(), MAX_REQUEST).unwrap();
-                send(broker_end.as_fd(), Kind::Answer, &[0; ANSWER], &[]).unwrap();
+                receive(broker_end.as_fd(), MAX_REQUEST_BYTES).unwrap();
+                send(broker_end.as_fd(), Kind::Answer, &[0; ANSWER_BYTES], &[]).unwrap();
             }
             drop(client_end);
             broker().serve(broker_end.as_fd()).unwrap();

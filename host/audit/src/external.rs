@@ -32,9 +32,9 @@ pub struct ExternalCheckpoints {
 /// The external checkpoints of one chain, and the part of the chain that is in the log.
 #[derive(Debug, Clone, Default)]
 struct ExternalChain {
-    /// The digests of the lines that are not found in the log yet, by number.
+    /// The digests of the checkpoints that are not yet found in the log, by record number.
     ///
-    /// A number may have two digests, if the log was restored from a copy and then continued
+    /// A number may have two digests if the log was restored from a copy and then continued
     /// differently.
     missing: BTreeMap<u64, Vec<[u8; 32]>>,
     /// The number of the newest checkpoint.
@@ -45,11 +45,11 @@ struct ExternalChain {
     is_proven: bool,
 }
 
-/// The comparison of a record with the external checkpoints of its number.
+/// The comparison of a record with the external checkpoints that have its number.
 pub(crate) struct CheckpointMatch {
     /// True if the record is one of these checkpoints.
     pub(crate) is_found: bool,
-    /// True if one of these checkpoints is another record.
+    /// True if one of these checkpoints differs from the record.
     pub(crate) has_others: bool,
 }
 
@@ -121,7 +121,7 @@ impl ExternalCheckpoints {
     }
 
     /// Notes that the log has the record before `next`. Compares the record with the external
-    /// checkpoints of its number. Returns `None` if there are no such checkpoints.
+    /// checkpoints that have its number. Returns `None` if there are none.
     pub(crate) fn note_record(&mut self, sequence: u64, next: &Link) -> Option<CheckpointMatch> {
         let chain = self.chains.get_mut(&next.chain)?;
         let (first, last) = chain.in_log.get_or_insert((sequence, sequence));
@@ -144,9 +144,9 @@ impl ExternalCheckpoints {
     /// in words.
     ///
     /// Checkpoints that are older than the first record of their chain may be missing.
-    /// `is_empty` means that the log has no records, `is_other_proven` that any of its chains
-    /// is proven, and `is_explained` that a reported gap is the reason why checkpoints between
-    /// two records are missing.
+    /// `is_empty` means that the log has no records. `is_other_proven` means that one of its
+    /// chains is proven. `is_explained` means that a reported gap explains why checkpoints
+    /// between two records are missing.
     pub(crate) fn report_missing(
         self,
         is_empty: bool,
@@ -169,7 +169,7 @@ impl ExternalCheckpoints {
             let missing: Vec<u64> = chain
                 .missing
                 .range(first..=last)
-                .map(|(it, _)| *it)
+                .map(|(number, _)| *number)
                 .collect();
             if let (Some(sequence), false) = (missing.first(), is_explained) {
                 let others = match missing.len() {
@@ -186,7 +186,7 @@ impl ExternalCheckpoints {
                 );
                 report(newest, problem);
             } else if !chain.is_proven && is_other_proven {
-                // Anybody can write records that claim to be later ones.
+                // Anyone can write records that claim to come later.
                 let problem = format!(
                     "nothing proves the records {first} to {last}: there is an external \
                      checkpoint {newest} of their chain"

@@ -31,12 +31,12 @@ const MAX_HEAD_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
 /// process can have open.
 pub(crate) struct InputFile {
-    /// Its path, for messages.
+    /// The path, for messages.
     pub(crate) name: String,
     path: PathBuf,
     first: FirstRecord,
-    /// Its device and inode numbers.
-    numbers: (u64, u64),
+    /// The device and inode numbers.
+    file_id: (u64, u64),
 }
 
 /// The first record of a chain in a file.
@@ -58,9 +58,9 @@ impl InputFile {
     ) -> anyhow::Result<bool> {
         let name = self.name;
         let context = || format!("cannot read the log `{name}`");
-        let (file, numbers) = open(&self.path).with_context(context)?;
+        let (file, file_id) = open(&self.path).with_context(context)?;
         ensure!(
-            numbers == self.numbers,
+            file_id == self.file_id,
             "`{name}` was renamed while the log was read; try again"
         );
         let mut pieces = PieceReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
@@ -73,12 +73,11 @@ impl InputFile {
     }
 }
 
-/// Opens the files of a log. Sorts them by the age of their chain, then by the number of
-/// their first record.
-pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
+/// Sorts the files of a log by the age of their chain, then by the number of their first record.
+pub(crate) fn sort_files(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     let mut files: Vec<InputFile> = paths
         .iter()
-        .map(|path| find(path))
+        .map(|path| inspect(path))
         .collect::<anyhow::Result<_>>()?;
     files.sort_by_key(|file| file.first.sequence);
     let mut chain_times = BTreeMap::new();
@@ -89,16 +88,17 @@ pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>>
     Ok(files)
 }
 
-fn find(path: &Path) -> anyhow::Result<InputFile> {
+/// Finds the first record of a file.
+fn inspect(path: &Path) -> anyhow::Result<InputFile> {
     let name = path.display().to_string();
     let context = || format!("cannot read the log `{name}`");
-    let (file, numbers) = open(path).with_context(context)?;
+    let (file, file_id) = open(path).with_context(context)?;
     let first = FirstRecord::find(&file).with_context(context)?;
     Ok(InputFile {
         name,
         path: path.to_owned(),
         first,
-        numbers,
+        file_id,
     })
 }
 
@@ -107,21 +107,21 @@ pub(crate) fn time_of(line: &[u8]) -> Option<RecordTime> {
     line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()
 }
 
-/// Opens a file. Returns its device and inode numbers too.
+/// Opens a file. Also returns its device and inode numbers.
 fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
     let file = named_file::open(path)?;
     let metadata = file.metadata()?;
     Ok((file, (metadata.dev(), metadata.ino())))
 }
 
-/// Returns whether the first record of a file has the place of this link in its chain.
+/// Returns whether the first record of a file has the chain and the number of this link.
 pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
     let first = FirstRecord::find(file)?;
     Ok((first.chain, first.sequence) == (link.chain, link.sequence))
 }
 
 impl FirstRecord {
-    /// Finds the first record of a chain in a file. A torn record may stand before it.
+    /// Finds the first record of a chain in a file. A torn record may precede it.
     fn find(file: &File) -> std::io::Result<Self> {
         let mut pieces = PieceReader::new(BufReader::new(file.take(MAX_HEAD_BYTES)));
         while let Some(piece) = pieces.next()? {

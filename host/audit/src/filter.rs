@@ -1,4 +1,4 @@
-//! Finds records in a log: those of a client, a tool, a skill, an outcome or a time.
+//! Finds records in a log by client, tool, skill, outcome or time.
 //!
 //! Also finds records outside a chain, and marks them: an older version wrote them, or another
 //! user added them.
@@ -26,7 +26,7 @@ pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
     ]
 };
 
-/// The conditions of a search. A record must meet all that are set.
+/// The conditions of a search. A record must meet each condition that is set.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Filter {
@@ -36,7 +36,7 @@ pub struct Filter {
     pub tool: Option<String>,
     /// The skill's name.
     pub skill: Option<String>,
-    /// The outcome, one of [`OUTCOMES`]. Without one, checkpoints are left out.
+    /// The outcome, one of [`OUTCOMES`]. If it is `None`, checkpoints are left out.
     pub outcome: Option<String>,
     /// The earliest time.
     pub since: Option<RecordTime>,
@@ -147,7 +147,7 @@ pub fn find_records(
     mut each: impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
 ) -> anyhow::Result<SearchSummary> {
     let mut search = RecordSearch::new(filter);
-    for file in files::open_in_order(files)? {
+    for file in files::sort_files(files)? {
         search.verifier.start_file(&file.name);
         if !file.read(|piece| search.check(piece, &mut each))? {
             return Ok(search.abort());
@@ -173,7 +173,7 @@ impl<'a> RecordSearch<'a> {
     }
 
     /// Checks a piece, and calls a function if it is a record that matches the filter. Returns
-    /// whether to go on.
+    /// whether to continue.
     pub(crate) fn check(
         &mut self,
         piece: Piece<'_>,

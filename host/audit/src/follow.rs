@@ -1,5 +1,5 @@
 //! Follows a log: finds its records, then waits for more. The kernel reports changes in the log's
-//! folder. After a rotation, continues with the new file, or with one that was renamed since.
+//! folder. After a rotation, continues with the next file, even if it was renamed meanwhile.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _};
@@ -27,24 +27,24 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The maximum number of files of a folder in which the next record is looked for, and of renamed
-/// files that are read at once. Guards against: a folder of a million files.
+/// The maximum number of files in a folder that are searched for the next record, and of renamed
+/// files that are read after a rotation. Guards against: a folder of a million files.
 const MAX_RENAMED: usize = 1_000;
 
 /// A step of following a log.
 pub enum FollowStep<'a> {
     /// A record that matches the filter, and its line.
     Record(&'a CallRecord<'a>, &'a str),
-    /// All records that the log had at the start were passed.
+    /// All records that the log had at the start were read.
     CaughtUp,
 }
 
-/// Calls a function with each record of a log that matches a filter, and goes on with records that
-/// are appended. Ends when the function returns false, or when `stop` can be read or is closed.
+/// Calls a function with each record of a log that matches a filter, and continues with appended
+/// records. Ends when the function returns false, or when `stop` becomes readable or is closed.
 ///
-/// If the file is renamed, continues with the new file of its name. If that was renamed meanwhile
-/// too, finds it by its first record, beside the log. If the file is emptied, continues at its
-/// beginning.
+/// If the file is renamed, continues with the new file at its path. If that file was renamed
+/// meanwhile too, finds it in the same folder by its first record. If the file is emptied, continues
+/// at its beginning.
 pub fn follow_records(
     path: &Path,
     filter: &Filter,
@@ -62,7 +62,7 @@ pub fn follow_records(
             // The record lives only in this call.
             each(FollowStep::Record(record, line))
         };
-        // Looks for a new file first: what was written before the rename is read then.
+        // Looks for a new file before reading, so that the read has all that precedes the rename.
         let successor = file.successor(path);
         if !file
             .read_lines(|piece| search.check(piece, &mut record))
@@ -71,12 +71,12 @@ pub fn follow_records(
             return Ok(search.abort());
         }
         if let Some(successor) = successor {
-            file.end(|piece| search.check(piece, &mut record))?;
+            file.read_unended_line(|piece| search.check(piece, &mut record))?;
             for _ in 0..MAX_RENAMED {
                 let next = search.verifier.next_link();
                 let renamed = next.and_then(|next| FollowedFile::renamed(path, next));
                 let Some((name, mut renamed)) =
-                    renamed.filter(|(_, file)| file.numbers != successor.numbers)
+                    renamed.filter(|(_, file)| file.file_id != successor.file_id)
                 else {
                     break;
                 };
@@ -87,7 +87,7 @@ pub fn follow_records(
                 {
                     return Ok(search.abort());
                 }
-                renamed.end(|piece| search.check(piece, &mut record))?;
+                renamed.read_unended_line(|piece| search.check(piece, &mut record))?;
             }
             search.verifier.start_file(&path.display().to_string());
             file = successor;
@@ -105,8 +105,8 @@ pub fn follow_records(
     }
 }
 
-/// Watches the folder of a log and, if the log is a symlink, that of its target. Returns `None` if
-/// the system has too many watchers: then the file is read in intervals.
+/// Watches the folder of a log and, if the log is a symlink, the folder of its target. Returns
+/// `None` if the system has too many watchers. The file is then only polled.
 fn watch_folders(path: &Path) -> Option<Inotify> {
     let inotify = Inotify::new(Opener::DIRECT).ok()?;
     let absolute = std::path::absolute(path).ok();
@@ -137,11 +137,11 @@ fn wait(inotify: Option<&Inotify>, stop: BorrowedFd<'_>) -> bool {
 /// An open file of a log.
 struct FollowedFile {
     file: File,
-    /// Its device and inode numbers.
-    numbers: (u64, u64),
+    /// The device and inode numbers.
+    file_id: (u64, u64),
     /// The number of bytes that were read.
     position: u64,
-    /// The beginning of a line whose end was not read yet.
+    /// The beginning of a line whose end is not read yet.
     line: Vec<u8>,
     /// True in the middle of a line that is too long.
     is_in_long_line: bool,
@@ -152,7 +152,7 @@ impl FollowedFile {
         let file = named_file::open(path)?;
         let metadata = file.metadata()?;
         Ok(Self {
-            numbers: (metadata.dev(), metadata.ino()),
+            file_id: (metadata.dev(), metadata.ino()),
             file,
             position: 0,
             line: Vec::new(),
@@ -160,11 +160,11 @@ impl FollowedFile {
         })
     }
 
-    /// Returns the file that has taken this one's place, or this file again if it was emptied.
-    /// Returns `None` if there is none, or if it cannot be opened yet.
+    /// Returns the file that replaced this one, or this file from its beginning if it was emptied.
+    /// Returns `None` if there is no such file, or if it cannot be opened yet.
     fn successor(&self, path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
-        let is_same = (metadata.dev(), metadata.ino()) == self.numbers;
+        let is_same = (metadata.dev(), metadata.ino()) == self.file_id;
         let is_emptied = is_same && metadata.len() < self.position;
         if is_same && !is_emptied {
             return None;
@@ -172,8 +172,8 @@ impl FollowedFile {
         Self::open(path).ok()
     }
 
-    /// Finds the file beside a log that begins with the next record. Its name begins like that of
-    /// the log. Returns its path too.
+    /// Finds the renamed file that begins with the next record, in the folder of the log. Its name
+    /// begins like the log's name. Also returns its path.
     fn renamed(path: &Path, next: Link) -> Option<(String, Self)> {
         let path = path.canonicalize().ok()?;
         let start = path.file_stem()?.as_bytes();
@@ -189,7 +189,7 @@ impl FollowedFile {
         })
     }
 
-    /// Calls `each` with each whole line up to the present end, until it returns false.
+    /// Calls `each` with each whole line up to the current end, until it returns false.
     fn read_lines(
         &mut self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
@@ -217,18 +217,18 @@ impl FollowedFile {
                         ends_line,
                     },
                 };
-                let goes_on = each(piece)?;
+                let continues = each(piece)?;
                 self.is_in_long_line = !ends_line;
                 self.line.clear();
-                if !goes_on {
+                if !continues {
                     return Ok(false);
                 }
             }
         }
     }
 
-    /// Calls `each` with the end of a file that has no line feed.
-    fn end(
+    /// Calls `each` with the last line if it has no line feed.
+    fn read_unended_line(
         &mut self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
@@ -255,14 +255,14 @@ mod tests {
         let mut read = |text: &[u8]| {
             written.write_all(text).unwrap();
             let mut lines = Vec::new();
-            let goes_on = followed.read_lines(|piece| {
+            let continues = followed.read_lines(|piece| {
                 lines.push(match piece {
                     Piece::Line(line) => String::from_utf8(line.to_vec()).unwrap(),
                     Piece::Part { bytes, ends_line } => format!("{} {ends_line}", bytes.len()),
                 });
                 Ok(true)
             });
-            assert!(goes_on.unwrap());
+            assert!(continues.unwrap());
             lines
         };
         assert_eq!(read(b"a"), [""; 0]);

@@ -1,6 +1,6 @@
 //! The Ed25519 keys of checkpoints, in files that openssl reads and writes.
 //!
-//! A private key is PKCS#8 in PEM, a public one SubjectPublicKeyInfo in PEM.
+//! A private key is PKCS#8 in PEM. A public key is SubjectPublicKeyInfo in PEM.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -141,8 +141,8 @@ impl PublicKey {
     }
 
     fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        // Checked before the file is opened. The errors of the file itself come first, because
-        // they are clearer.
+        // This check precedes opening the file. But the errors of the file itself are reported
+        // first, because they are clearer.
         let checked = trust.check(path);
         let text = named_file::read_text(path, MAX_FILE_BYTES)?;
         ensure!(

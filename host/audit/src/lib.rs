@@ -1,7 +1,7 @@
 //! The audit log as evidence: signs its checkpoints, verifies its chain, and finds records.
 //!
 //! The crate `skillhost` writes records and chains them. This crate has the parts that a host
-//! can do without: keys, signatures, and reading a log.
+//! does not always need: keys, signatures, and reading a log.
 
 // Modules are in the order of their layers, lowest first. A module uses only those above it.
 

@@ -16,7 +16,7 @@ pub struct VerifyReport {
     pub first: Option<u64>,
     /// The number of the last record.
     pub last: Option<u64>,
-    /// The number of records before the first one, which are in no given file.
+    /// The number of records that precede the first one and are in no given file.
     ///
     /// Nobody can tell whether their file was removed because it was old, or by an attacker.
     pub missing_before: u64,
@@ -49,7 +49,7 @@ pub struct VerifyReport {
     pub torn_checkpoint_bytes: u64,
     /// The first hundred problems.
     pub problems: Vec<LogProblem>,
-    /// The number of further problems.
+    /// The number of problems beyond those in `problems`.
     pub problems_left_out: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Checkpoint sinks: a process that reads checkpoints from its stdin, and a Unix socket.
 //!
 //! Both are opened when the host starts. Sending never waits: a sink buffers what its reader
-//! does not take, up to a limit.
+//! has not read yet, up to a limit.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -97,7 +97,7 @@ impl CheckpointSink {
         }
     }
 
-    /// Sends a line, or buffers it until the reader takes it.
+    /// Sends a line, or buffers it until the reader is ready.
     pub(crate) fn send(&mut self, line: &[u8]) {
         let name = &self.name;
         if self.is_broken {
@@ -112,7 +112,7 @@ impl CheckpointSink {
         self.flush();
     }
 
-    /// Sends the buffered bytes, and logs an error if the reader does not take them in time.
+    /// Sends the buffered bytes, and logs an error if the reader does not read them in time.
     pub(crate) fn finish(&mut self) {
         let start = Instant::now();
         self.flush();

@@ -1,7 +1,7 @@
 //! Verifies a chain record by record.
 //!
-//! Each record must have the next number and the digest of the one before. Only torn records
-//! may stand between two records, and the next record must vouch for them.
+//! Each record must have the next number and the digest of the record before it. Only torn records
+//! are allowed between two records, and the next record must vouch for them.
 
 #[cfg(test)]
 mod tests;
@@ -30,14 +30,14 @@ const MAX_PROBLEMS: usize = 100;
 /// The maximum characters of a key's id in a message.
 const MAX_KEY_ID_CHARACTERS: usize = 64;
 
-/// The beginning of a record that belongs to no call; `0` stands for any digit.
+/// The beginning of a record that belongs to no call. `0` matches any digit.
 const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// Stands for the time of a line that is not a record. Later than all times.
+/// The time of a line that is not a record. It is later than all times.
 const NO_TIME: RecordTime = [0xff; size_of::<RecordTime>()];
 
-/// Verifies a chain.
+/// A verifier of a log's chain.
 #[derive(Clone)]
 pub struct Verifier {
     /// The keys that may have signed checkpoints. `None` if signatures are not checked.
@@ -51,7 +51,7 @@ pub struct Verifier {
     has_chain: bool,
     /// The time of the first record of a chain.
     first_time: Option<RecordTime>,
-    /// The files without a chain that have whole lines.
+    /// The lines of files that have whole lines but no chain.
     unchained_files: Vec<Gap>,
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
@@ -59,11 +59,11 @@ pub struct Verifier {
     /// The end of this file, if it is a record without its line feed.
     unended_record: Option<Vec<u8>>,
     report: VerifyReport,
-    /// The number of records of earlier chains that are not proven.
+    /// The number of unproven records in earlier chains.
     unproven_before: u64,
     /// The number of calls of this chain before its first checkpoint. `None` after it.
     before_checkpoint: Option<u64>,
-    /// True if the last record has a problem, which the digest in the next one shows again.
+    /// True if the last record has a problem. The digest in the next record shows it again.
     is_last_reported: bool,
     /// The ids of unknown keys that were reported.
     other_keys: BTreeSet<String>,
@@ -80,17 +80,17 @@ struct Gap {
     problem: Option<LogProblem>,
     /// The number of lines.
     lines: u64,
-    /// The last of them.
+    /// The number of the last line.
     last_line: u64,
     /// The number of lines that are not torn records.
     unchained: u64,
-    /// The last of these lines.
+    /// The number of the last of these lines.
     last_unchained: u64,
     /// The latest time of these lines.
     latest: RecordTime,
 }
 
-/// The kinds of bytes that may stand between records of a chain.
+/// The kinds of bytes between records of a chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum GapContent {
     /// Torn records, as a killed process or a full disk leaves them.
@@ -224,7 +224,7 @@ impl Verifier {
             return false;
         };
         let event = Event::parse(line);
-        let reported_before = self.reported();
+        let reported_before = self.problem_count();
         let (link, is_renumbered) = self.with_right_number(link);
         let next = link.next_after(line);
         let (position, problem) = if is_renumbered {
@@ -244,23 +244,23 @@ impl Verifier {
         let has_bad_gap = self.close_gap(link, event.as_ref());
         let explained = if has_bad_gap { gap_lines } else { 0 };
         if let Some(problem) = problem
-            && !self.is_known(link, position, explained)
+            && !self.is_explained(link, position, explained)
         {
             self.add_problem(Some(link.sequence), problem);
         }
         self.is_broken |= position == Position::Broken;
         self.count_record(link, event.as_ref());
         self.next = Some(next);
-        let is_reported = self.reported() > reported_before;
+        let is_reported = self.problem_count() > reported_before;
         self.check_checkpoint(link, &next, event, line, is_reported);
-        let is_reported = self.reported() > reported_before;
+        let is_reported = self.problem_count() > reported_before;
         self.compare_with_external(link, &next, is_reported);
-        self.is_last_reported = self.reported() > reported_before;
+        self.is_last_reported = self.problem_count() > reported_before;
         !self.is_broken
     }
 
-    /// Returns the link with the number of the next record, if everything else in it is right.
-    /// Otherwise all later records would be out of order.
+    /// Corrects the number of a link if everything else in it is right. Also returns whether it did.
+    /// Without this, all later records would be out of order.
     fn with_right_number(&self, link: Link) -> (Link, bool) {
         let next = self.next.unwrap_or(Link::FIRST);
         let renumbered = Link {
@@ -274,10 +274,10 @@ impl Verifier {
         }
     }
 
-    /// Returns whether a reported problem already explains that a record does not follow: the
-    /// record before it was changed, or the missing records are `gap_lines` lines of a reported
-    /// gap.
-    fn is_known(&self, link: Link, position: Position, gap_lines: u64) -> bool {
+    /// Returns whether a reported problem already explains why a record does not follow the one
+    /// before it: that record was changed, or the missing records are `gap_lines` lines of a
+    /// reported gap.
+    fn is_explained(&self, link: Link, position: Position, gap_lines: u64) -> bool {
         let is_same_chain = self.next.is_none_or(|next| next.chain == link.chain);
         let expected = self.next.map_or(0, |next| next.sequence);
         match link.sequence.checked_sub(expected) {
@@ -288,7 +288,7 @@ impl Verifier {
     }
 
     /// Returns the number of problems.
-    fn reported(&self) -> u64 {
+    fn problem_count(&self) -> u64 {
         self.report.problems.len() as u64 + self.report.problems_left_out
     }
 
@@ -324,7 +324,7 @@ impl Verifier {
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
-        let is_explained = self.reported() > 0;
+        let is_explained = self.problem_count() > 0;
         external.report_missing(is_empty, is_proven, is_explained, |sequence, problem| {
             self.add_problem(Some(sequence), problem);
         });
@@ -354,7 +354,7 @@ impl Verifier {
         let is_external = self.external.has_chain(&next.chain) && self.external.has_chain(chain);
         if begins && is_external && !self.external.is_in_log(chain) {
             self.begin_chain();
-            // Old files are removed from the beginning of a log, and not between two others.
+            // Old files are removed only from the beginning of a log, never between two other files.
             let problem = (link != Link::FIRST).then(|| {
                 let missing = missing_records(0, sequence);
                 format!("a new chain begins, and {missing} before it")
@@ -378,7 +378,7 @@ impl Verifier {
         let begins_file = !self.has_chain && begins;
         let is_other = *chain != next.chain;
         if is_other && (begins_file || sequence != next.sequence) {
-            // Within a file a host never begins another chain.
+            // A host never begins another chain within a file.
             let position = if begins_file {
                 Position::Begins
             } else {
@@ -459,8 +459,8 @@ impl Verifier {
         true
     }
 
-    /// Checks the signature of a record that has one, or should have one.
-    /// Reports no second problem of a record.
+    /// Checks the signature of a record that has one, or should have one. Reports at most one
+    /// problem per record.
     fn check_checkpoint(
         &mut self,
         link: Link,
@@ -484,7 +484,7 @@ impl Verifier {
                 self.external.note_proof(&next.chain);
             }
             Ok(false) => self.report.unchecked_checkpoints += 1,
-            // A key that is not given signs many checkpoints.
+            // An unknown key may have signed many checkpoints, and is reported once.
             Err(SignatureProblem::OtherKey(key)) if self.other_keys.contains(&key) => {}
             Err(_) if is_reported => {}
             Err(problem) => {
@@ -606,7 +606,7 @@ impl Verifier {
     }
 }
 
-/// Returns the message that the records from `first` to before `next` are missing.
+/// Returns the message that the records from `first` up to the one before `next` are missing.
 fn missing_records(first: u64, next: u64) -> String {
     match next.saturating_sub(first) {
         1 => format!("record {first} is missing"),

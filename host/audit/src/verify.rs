@@ -29,7 +29,7 @@ pub fn verify_chain(files: &[PathBuf]) -> anyhow::Result<VerifyReport> {
 }
 
 fn verify_with(mut verifier: Verifier, files: &[PathBuf]) -> anyhow::Result<VerifyReport> {
-    for file in files::open_in_order(files)? {
+    for file in files::sort_files(files)? {
         verifier.start_file(&file.name);
         file.read(|piece| {
             match piece {

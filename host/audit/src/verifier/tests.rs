@@ -75,9 +75,8 @@ impl Log {
         }
     }
 
-    /// Returns whether the verifier finds a problem if `bytes` replace the lines from `at` to
-    /// before `then`.
-    fn finds(&self, at: usize, bytes: &[u8], then: usize) -> bool {
+    /// Returns whether the verifier finds a problem if `bytes` replace the lines `at..then`.
+    fn finds_problem(&self, at: usize, bytes: &[u8], then: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -120,7 +119,7 @@ fn finds_every_changed_byte() {
             for other in others {
                 bytes[place] = other;
                 assert!(
-                    log.finds(at, &bytes, at + 1),
+                    log.finds_problem(at, &bytes, at + 1),
                     "line {at}, byte {place}: {other}"
                 );
             }
@@ -138,7 +137,7 @@ fn finds_every_removed_or_added_byte() {
             let mut bytes = whole.clone();
             bytes.remove(place);
             assert!(
-                log.finds(at, &bytes, at + 1),
+                log.finds_problem(at, &bytes, at + 1),
                 "line {at}, byte {place} removed"
             );
             for added in [b' ', b'0', b'\n', b'"'] {
@@ -149,7 +148,7 @@ fn finds_every_removed_or_added_byte() {
                 let mut bytes = whole.clone();
                 bytes.insert(place, added);
                 assert!(
-                    log.finds(at, &bytes, at + 1),
+                    log.finds_problem(at, &bytes, at + 1),
                     "line {at}, byte {place} added"
                 );
             }
@@ -164,17 +163,20 @@ fn finds_every_moved_record() {
     let assert_found = |at: usize| {
         // Remove this line and any number of lines after it.
         for then in at + 1..=count {
-            assert!(log.finds(at, b"", then), "lines {at} to {then} removed");
+            assert!(
+                log.finds_problem(at, b"", then),
+                "lines {at} to {then} removed"
+            );
         }
         // Put any other line in its place: swapped, moved or repeated.
         for other in (0..count).filter(|other| *other != at) {
             assert!(
-                log.finds(at, &with_line_feed(&log.lines[other]), at + 1),
+                log.finds_problem(at, &with_line_feed(&log.lines[other]), at + 1),
                 "{other} in the place of {at}"
             );
         }
         assert!(
-            log.finds(at, &with_line_feed(&log.lines[at]), at),
+            log.finds_problem(at, &with_line_feed(&log.lines[at]), at),
             "line {at} repeated"
         );
     };
@@ -196,7 +198,7 @@ fn finds_every_cut_before_an_external_checkpoint() {
         let line = with_line_feed(&log.lines[at]);
         for end in 0..line.len() {
             assert!(
-                log.finds(at, &line[..end], usize::MAX),
+                log.finds_problem(at, &line[..end], usize::MAX),
                 "cut in line {at} at {end}"
             );
         }
@@ -215,7 +217,7 @@ fn finds_every_cut_before_an_external_checkpoint() {
 }
 
 /// Returns a record that vouches for `bytes` before it.
-fn vouching(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
+fn vouching_record(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     let mut line = format!(
         "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"{tool}\",\"outcome\":\"{TORN}\",\
@@ -250,7 +252,7 @@ fn counts_only_lines_before_a_chain() {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
         if is_vouched {
-            verifier.check_line(&vouching(Link::FIRST, "", bytes));
+            verifier.check_line(&vouching_record(Link::FIRST, "", bytes));
         }
         verifier.finish()
     };
@@ -283,7 +285,7 @@ fn accepts_torn_records_only_as_reported() {
     let log = Log::new();
     let torn = [&log.lines[7][..40], b"\n"].concat();
     let next = log.before[7].next.unwrap();
-    let event = |bytes: &[u8]| vouching(next, "", bytes);
+    let event = |bytes: &[u8]| vouching_record(next, "", bytes);
     let check = |gap: &[u8], event: &[u8]| {
         let mut verifier = log.before[7].clone();
         for line in gap.split_inclusive(|byte| *byte == b'\n') {
@@ -325,7 +327,7 @@ fn accepts_torn_records_only_as_reported() {
         (&b"{\"time\":\"\n"[..], event(&torn)),
         (&torn, log.lines[7].clone()),
         // The record of a call vouches for nothing.
-        (&torn, vouching(next, "t", &torn)),
+        (&torn, vouching_record(next, "t", &torn)),
         (&with_line_feed(&log.lines[3])[..], log.lines[7].clone()),
     ] {
         assert_eq!(check(gap, &event).problems.len(), 1);
@@ -389,7 +391,7 @@ fn names_the_line_and_the_problem() {
             .problem
             .contains("its beginning is missing")
     );
-    // Another key has signed.
+    // Another key has signed the checkpoints.
     let other = PrivateKey::generate().unwrap().public();
     let mut verifier = Verifier::new(&[other], ExternalCheckpoints::default());
     log.lines.iter().for_each(|line| {

@@ -150,7 +150,7 @@ impl ImportState {
         taken.map_err(|stop| self.stop = Some(stop)).is_ok()
     }
 
-    /// Sets a meter of the call's memory.
+    /// Makes a meter measure the call's memory.
     pub(crate) fn measure_memory(&mut self, meter: MemoryMeter) {
         self.memory.measure(meter);
     }

@@ -146,6 +146,7 @@ impl Drop for BudgetCharge {
     }
 }
 
+/// Adds a number, unless the sum exceeds the maximum. Returns whether it was added.
 fn add(to: &AtomicUsize, more: usize, max: usize) -> bool {
     let order = Ordering::Relaxed;
     let sum = |now: usize| now.checked_add(more).filter(|sum| *sum <= max);

@@ -176,7 +176,7 @@ impl FileNode {
     }
 
     /// Changes the number of hard links and the times.
-    pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
+    pub(super) fn change_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);
     }
@@ -270,7 +270,7 @@ impl FileHandle {
         self.change(|file| file.resize(size))
     }
 
-    /// Truncates the file to zero without reading it.
+    /// Truncates the file to zero bytes without reading it.
     pub(super) fn clear(&self) -> Result<(), Errno> {
         let budget = self.node.charge.budget();
         let empty = FileBytes::empty(budget);

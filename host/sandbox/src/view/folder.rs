@@ -71,8 +71,8 @@ impl Node {
             times.touch_status();
         };
         match self {
-            Self::File(file) => file.with_links(add),
-            Self::Link(link) => link.with_links(add),
+            Self::File(file) => file.change_links(add),
+            Self::Link(link) => link.change_links(add),
             Self::Folder(folder) => folder.touch_status(),
         }
     }

@@ -75,7 +75,7 @@ impl LinkNode {
     }
 
     /// Changes the number of hard links and the times.
-    pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
+    pub(super) fn change_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);
     }

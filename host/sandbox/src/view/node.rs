@@ -1,4 +1,4 @@
-//! What all nodes of a view have: identity, status and times. The identity does not change
+//! The parts that all nodes of a view have: identity, status and times. The identity does not change
 //! when a node is written, renamed or removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};

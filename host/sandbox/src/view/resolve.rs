@@ -1,5 +1,5 @@
-//! Resolution of paths in a view. It looks each step up in the merged folder and follows
-//! symlinks. No path leads out of the folder in which it starts.
+//! Resolves paths in a view: looks each step up in the merged folder, and follows symlinks. No
+//! path leads out of the folder in which it starts.
 
 use std::path::Path;
 use std::sync::Arc;

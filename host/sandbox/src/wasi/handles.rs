@@ -1,5 +1,5 @@
-//! A guest's handles of files, folders and listings. Those of the disk are read-only. Those of
-//! the call's copy-on-write view are not. `filesystem.rs` offers both to guests.
+//! A guest's handles of files, folders and listings. Handles of the disk are read-only. Handles
+//! of the call's copy-on-write view are not. `filesystem.rs` offers both to guests.
 
 use std::io;
 use std::path::Path;

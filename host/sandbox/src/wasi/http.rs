@@ -72,7 +72,7 @@ struct RequestSender {
     consent: ConsentGate,
 }
 
-/// The parts that decide about consent to a call's requests, if its grant asks.
+/// The inputs of decisions about consent to a call's requests, if its grant asks.
 #[derive(Debug)]
 pub struct ConsentGate {
     /// The rules of the host.
@@ -132,7 +132,7 @@ impl RequestGate {
     ///
     /// # Errors
     ///
-    /// If the system has no random numbers.
+    /// Fails if the system has no random numbers.
     pub fn open(
         self,
         client: &EgressClient,
@@ -209,7 +209,7 @@ impl RequestSender {
 /// A request that the host denies.
 struct Denied {
     outcome: Outcome,
-    /// The rule that would have allowed it, if nobody consented to it.
+    /// The rule that would have allowed the request, if only consent is missing.
     missing_rule: Option<String>,
 }
 
@@ -346,7 +346,7 @@ async fn send(
             let consent = sender.consent(target, &method, &pauses).await;
             consent.map(|consent| (sender, consent))
         }
-        // The egress process says why.
+        // The egress process denies it and says why.
         (Some(sender), Err(_)) => Ok((sender, None)),
     };
     let (sender, consent) = match permitted {

@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::HostTurn;
 use crate::tool::limits::Limits;
 
-/// Returns the state of a call with this folder, and the guest's handle of it.
+/// Returns the state of a call with this folder, and the guest's handle of the folder.
 fn call(path: &Path) -> (ImportState, u32) {
     call_within(path, &Limits::default())
 }

@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
 use super::*;
 use crate::tool::limits::Limits;
 
-/// Returns the state of a call with a view, and the guest's handle of its folder.
+/// Returns the state of a call with a view, and the guest's handle of the call's folder.
 fn call() -> (TempDir, ImportState, u32) {
     call_within(&Limits::default())
 }

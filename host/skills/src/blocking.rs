@@ -1,4 +1,4 @@
-//! Work that blocks its thread, such as reading many files, on behalf of an async task.
+//! Runs blocking work, such as reading many files, for an async task.
 //!
 //! Dropping the task abandons its work: work that has not started never starts, and loops over
 //! folders and skills end early. The work keeps its lease until it ends, so that a budget also
@@ -51,8 +51,8 @@ pub async fn run<T: Send + 'static>(
 
 /// Returns whether the work of this thread is abandoned.
 ///
-/// Abandoned work should end soon. Its result is dropped, so it may be incomplete, but must not
-/// be cached.
+/// Abandoned work should end soon. Its result is dropped, so it can be incomplete. Do not cache
+/// it.
 pub fn is_abandoned() -> bool {
     CURRENT.with_borrow(|current| {
         let current = current.as_ref();
@@ -66,7 +66,7 @@ impl Work {
     }
 }
 
-/// The mark that this thread is doing work. Dropping it removes the mark.
+/// Marks the work that this thread is doing. Dropping it removes the mark.
 struct CurrentWork;
 
 impl CurrentWork {
@@ -95,7 +95,7 @@ impl Drop for WaitingTask {
     fn drop(&mut self) {
         self.handle.abort();
         self.work.is_abandoned.store(true, Ordering::Relaxed);
-        // The lock orders this after the store, so a thread that begins later sees the store.
+        // Work that begins after this takes the same lock, so it sees the store above.
         if let Some(thread) = &*self.work.thread() {
             thread.unpark();
         }
@@ -117,7 +117,7 @@ pub(crate) async fn abandon<T: Send + 'static>(
     wait();
 }
 
-/// Runs work as abandoned work, and returns its result.
+/// Starts work, abandons it, and only then runs its body. Returns the result.
 #[cfg(test)]
 pub(crate) async fn run_abandoned<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_abandoned_work_which_keeps_its_lease() {
+    fn wakes_abandoned_work_and_keeps_its_lease() {
         on_one_thread(async {
             let (lease, leased) = mpsc::channel::<()>();
             let (report, reported) = mpsc::channel();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn lease_ends_before_the_answer() {
+    fn releases_lease_before_it_returns() {
         on_one_thread(async {
             let (lease, leased) = mpsc::channel::<()>();
             run(lease, || ()).await.unwrap();

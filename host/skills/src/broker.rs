@@ -1,5 +1,6 @@
-//! The requests of a confined host to its broker: to open files and folders, to watch folders,
-//! and to start child processes. The program implements the broker and the process sandbox.
+//! The requests that a confined host sends to its broker: to open files and folders, to watch
+//! folders, and to start child processes. The program implements the broker and the process
+//! sandbox.
 
 use std::fmt;
 use std::io;
@@ -42,7 +43,7 @@ pub trait Broker: Send + Sync {
     ) -> io::Result<Box<dyn ChildHandle>>;
 }
 
-/// The way to open files that the process sandbox may refuse: directly, or through a broker.
+/// Opens files directly, or through a broker if the process sandbox refuses them.
 ///
 /// Each host has its own opener, because a process may run several hosts.
 #[derive(Clone, Default)]
@@ -62,8 +63,8 @@ impl Opener {
         self.0.as_deref()
     }
 
-    /// Returns the opened file. Asks the broker for it if the process sandbox may have refused
-    /// it. `handle` returns an `O_PATH` descriptor of the same file.
+    /// Returns the opened file, or asks the broker to open it if `opened` is `EACCES`, with which
+    /// the process sandbox refuses files. `handle` returns an `O_PATH` descriptor of the same file.
     pub fn or_ask_broker(
         &self,
         opened: Result<OwnedFd, Errno>,
@@ -165,7 +166,7 @@ pub(crate) mod tests {
             (one, Errno::ACCESS, Ok("one")),
             (other, Errno::ACCESS, Ok("other")),
             (&Opener::DIRECT, Errno::ACCESS, Err(Errno::ACCESS)),
-            // Not a refusal of the process sandbox.
+            // The process sandbox refuses files with `EACCES` only.
             (one, Errno::NOENT, Err(Errno::NOENT)),
         ] {
             let handle = || Ok(File::open(folder.path()).unwrap().into());

@@ -45,11 +45,11 @@ pub use root_folder::MAX_DEPTH;
 pub use summary::SkillSummary;
 pub use unlisted::Unlisted;
 
-/// The maximum number of entries of all skills that are searched for further skills. Guards
+/// The maximum number of entries in which a list of skills looks for nested skills. Guards
 /// against: a slow list of thousands of large skills.
 const MAX_WALKED: usize = 1_000_000;
 
-/// The maximum number of skills that are reported to have others in them.
+/// The maximum number of reported skills that contain other skills.
 const MAX_NESTED: usize = 20;
 
 /// The skills of several roots. If several roots have a skill of the same name, the first
@@ -82,8 +82,8 @@ pub struct SkillsRoot {
     pub depth: usize,
     /// The hidden folders that are searched, at a depth of 2 or more.
     pub hidden: HiddenFolders,
-    /// The canonical path of a folder that must contain `path` whenever it is opened, and the
-    /// targets of followed symlinks. `None` if the operator named the path.
+    /// The canonical path of a folder that must contain `path` and the targets of followed
+    /// symlinks, each time one is opened. `None` if the operator named `path`.
     pub within: Option<PathBuf>,
 }
 
@@ -100,8 +100,8 @@ pub struct Skill {
     pub file: Option<String>,
     /// The skill's faults, for the operator. The skill can still be read.
     pub problems: Vec<String>,
-    /// The reason why lists for models leave the skill out. `None` if they show it. A call by
-    /// its exact name works in either case.
+    /// The reason why lists for models leave the skill out, or `None` if they show it. Calls can
+    /// name the skill in either case.
     pub unlisted: Option<Unlisted>,
 }
 
@@ -135,7 +135,7 @@ pub enum FolderError {
     Unreadable,
     /// The call named no skill, and there is no home folder.
     NoHome,
-    /// The path is in no folder that a call may read.
+    /// The path is outside the folders that a call is allowed to read.
     Outside,
 }
 
@@ -161,8 +161,7 @@ pub struct CallFolder {
 }
 
 impl Catalog {
-    /// Opens the roots. Ambient authority over the file system enters here; everything else
-    /// works on handles.
+    /// Opens the roots by their paths. Everything else works on the handles of these roots.
     pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
         Self::open_with(roots, home, &Opener::DIRECT)
     }
@@ -203,7 +202,7 @@ impl Catalog {
         self
     }
 
-    /// Returns the same folder of a call, whose lists leave out the omitted names.
+    /// Returns a call's folder with lists that leave out the omitted names.
     pub fn for_lists(&self, open: CallFolder) -> CallFolder {
         CallFolder {
             folder: open.folder.without(&self.omitted),
@@ -211,7 +210,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the present skills.
+    /// Reads the current skills.
     pub fn list(&self) -> Listing {
         self.scan(|_| true)
     }
@@ -239,7 +238,7 @@ impl Catalog {
         self.read_within(name, &mut ReadBudget::unbounded())
     }
 
-    /// Like [`read`](Self::read), for a list that counts what it reads.
+    /// Like [`read`](Self::read), and counts what it reads in a list's budget.
     pub fn read_within(&self, name: &str, budget: &mut ReadBudget) -> Option<Skill> {
         if blocking::is_abandoned() {
             return None;
@@ -256,7 +255,7 @@ impl Catalog {
         self.read(name).filter(|skill| skill.unlisted.is_none())
     }
 
-    /// Returns a skill's folder as listings may read it.
+    /// Creates a skill's folder with the hard-link rule of listings.
     fn folder(&self, handle: OwnedFd) -> Result<Folder, Errno> {
         Folder::new(handle, self.hard_links, self.opener.clone())
     }
@@ -282,14 +281,14 @@ impl Catalog {
         None
     }
 
-    /// Returns entries that cannot be skills, and skills whose name differs from their
-    /// folder's, for the operator. Does not read the skills.
+    /// Returns problems for the operator: entries that cannot be skills, and skills with another
+    /// name than their folder. Does not read the skills.
     pub fn problems(&self) -> Vec<String> {
         self.scan(|_| false).problems
     }
 
     /// Searches the roots again for a call that did not find its skill. Returns whether the
-    /// call may find it now.
+    /// call should look again.
     ///
     /// All calls together spend at most a tenth of the time on such searches. A search holds
     /// the lease until it ends.
@@ -315,7 +314,7 @@ impl Catalog {
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
         let (folder, path) = self.open_skill(name).ok()?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
-        let folder = folder.with(self.hard_links);
+        let folder = folder.with_hard_links(self.hard_links);
         let is_skill = |inner: &str| self.lists_folder(&folder, inner);
         Some(check_open(folder_name, &folder, &self.omitted, is_skill))
     }
@@ -334,8 +333,8 @@ impl Catalog {
         })
     }
 
-    /// Returns a problem for each skill with a further SKILL.md in it that no root lists as a
-    /// skill. Reads a bounded number of entries of all skills together.
+    /// Returns a problem for each skill that contains another SKILL.md, unless a root lists that
+    /// one as a skill. Reads a bounded number of entries in all skills together.
     pub fn nested_skills(&self) -> Vec<String> {
         let mut left = MAX_WALKED;
         let mut problems = Vec::new();
@@ -363,7 +362,7 @@ impl Catalog {
             }
         }
         if more > 0 {
-            problems.push(format!("{more} more skills have skills in them"));
+            problems.push(format!("{more} more skills contain other skills"));
         }
         problems
     }
@@ -377,7 +376,7 @@ impl Catalog {
     pub fn skill(&self, name: &str, hard_links: HardLinks) -> Result<CallFolder, FolderError> {
         let (folder, _) = self.open_skill(name)?;
         Ok(CallFolder {
-            folder: folder.with(hard_links),
+            folder: folder.with_hard_links(hard_links),
             skill: Some(name.to_owned()),
             path: None,
         })
@@ -407,7 +406,7 @@ impl Catalog {
         Err(FolderError::Unknown)
     }
 
-    /// Returns the roots that may have a skill, and its name in each, best first.
+    /// Returns the roots that can have a skill, and its name in each, best first.
     fn candidates<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
         let hidden = self.hidden_skill(name).into_iter();
         hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
@@ -445,9 +444,9 @@ impl Catalog {
         Ok(folder)
     }
 
-    /// Opens the folder for a path in a call that names no skill. Relative paths and `~/…`
+    /// Opens the folder of a path, for a call that names no skill. Relative paths and `~/…`
     /// are in the home folder. An absolute path is in the home folder or in a skill. `sees`
-    /// returns whether the call may see a skill.
+    /// returns whether the call is allowed to see a skill.
     pub fn folder_of_path(
         &self,
         path: &str,
@@ -481,7 +480,7 @@ impl Catalog {
                 }
                 let folder = self.skill_in(index, &path)?;
                 return Ok(CallFolder {
-                    folder: folder.with(hard_links),
+                    folder: folder.with_hard_links(hard_links),
                     path: Some(rest.to_owned()),
                     skill: Some(name.into_owned()),
                 });
@@ -493,7 +492,7 @@ impl Catalog {
     fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<CallFolder, FolderError> {
         let home = self.home.as_ref().ok_or(FolderError::NoHome)?;
         Ok(CallFolder {
-            folder: home.base.folder.with(hard_links),
+            folder: home.base.folder.with_hard_links(hard_links),
             skill: None,
             path: Some(inside.to_owned()),
         })

@@ -1,16 +1,23 @@
 //! Checks of a skill against the Agent Skills specification.
 //!
-//! This file has the rules for SKILL.md, and the findings. `check/name.rs` has the rules
-//! for names, `check/disputes.rs` those on which the specification and its reference
-//! validator disagree, `check/hidden.rs` those for hidden text. `check/before.rs` names text
-//! before the frontmatter, `check/extensions.rs` keys of other hosts, and
-//! `check/placeholders.rs` text that other hosts replace. `check/links.rs` and
-//! `check/code_paths.rs` find references to files, `check/folder.rs` looks the files up, and
-//! `check/linked.rs` reads the linked ones. `check/contents.rs` checks the other files.
-//! `check/rules.rs` has the table of rules. `frontmatter` parses the frontmatter.
+//! This file has the rules for SKILL.md, and the findings. Files in `check/` have the others:
+//!
+//! - `name.rs`: names
+//! - `disputes.rs`: rules on which the specification and its reference validator disagree
+//! - `hidden.rs`: hidden text
+//! - `before.rs`: text before the frontmatter
+//! - `extensions.rs`: keys of other hosts
+//! - `placeholders.rs`: text that other hosts replace
+//! - `links.rs`, `code_paths.rs`: references to files
+//! - `folder.rs`: whether these files exist
+//! - `linked.rs`: the text of linked files
+//! - `contents.rs`: the other files of a skill
+//! - `rules.rs`: the table of all rules
+//!
+//! `frontmatter` parses the frontmatter.
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
-//! error. Violated recommendations and misleading text are warnings. Where the specification
+//! error. Violated recommendations and misleading text are warnings. If the specification
 //! and the validator disagree, the message says which one decides.
 
 mod before;
@@ -97,7 +104,7 @@ const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "value-not-text",
-        "A value is a number or a truth value instead of text.",
+        "A value is a number or a boolean instead of text.",
         "Put it in quotes. Programs write such values differently: `1.10` may become `1.1`.",
     ),
     Rule::warning(
@@ -132,7 +139,7 @@ const RULES: &[Rule] = &[
     ),
     Rule::error(
         "file-name",
-        "The documentation file has another name than `SKILL.md`.",
+        "The documentation file is not named `SKILL.md`.",
         "Rename it. Most programs open exactly `SKILL.md`.",
     ),
     Rule::warning(
@@ -174,7 +181,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The path of the file in the skill's folder, or `None` if it is SKILL.md.
     pub file: Option<String>,
-    /// The line of the file from 1, if the fault has one.
+    /// The line in the file, from 1, if the fault has one.
     pub line: Option<u32>,
     /// The rule's id, which is stable across releases.
     pub rule: &'static str,
@@ -188,7 +195,7 @@ impl Finding {
         Self::new(Severity::Error, rule, line, message)
     }
 
-    /// Creates a warning of SKILL.md. `rule` is the id of one of the [`rules`].
+    /// Creates a warning about SKILL.md. `rule` is the id of one of the [`rules`].
     pub fn warning(rule: &'static str, line: Option<u32>, message: String) -> Self {
         Self::new(Severity::Warning, rule, line, message)
     }
@@ -208,8 +215,8 @@ impl Finding {
     }
 }
 
-/// Checks a skill by its folder's name, and the name and text of its documentation file.
-/// Returns the findings by line; findings on the whole file come first.
+/// Checks a skill, given its folder's name, and the name and text of its documentation file.
+/// Returns the findings sorted by line; those about the whole file come first.
 pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let reading = frontmatter::read(text);
     let mut findings = Vec::new();
@@ -231,8 +238,8 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Checks only the frontmatter. This is much faster than a full check, and is used for
-/// listings of many skills.
+/// Checks only the frontmatter. Listings of many skills use this, because it is much faster than a
+/// full check.
 pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = reading.problems.iter().map(from_problem).collect();
     if reading.split.yaml.is_none() {
@@ -344,8 +351,8 @@ fn too_long(key: &str, field: &Field<String>, max: usize, rule: &'static str) ->
     })
 }
 
-/// Returns a finding for commas between tools, an old habit. Commas in parentheses belong
-/// to a tool.
+/// Returns a finding if commas separate the tools, as in older skills. Commas in parentheses
+/// belong to a tool.
 fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
     let field = field?;
     let mut depth: usize = 0;
@@ -435,7 +442,7 @@ mod tests {
         let cases = [
             ("good", "SKILL.md", good.to_owned(), ""),
             (
-                "everything that is allowed",
+                "all keys",
                 "SKILL.md",
                 "---\nname: a\ndescription: Adds.\nlicense: MIT\ncompatibility: git\nmetadata:\n  \
                  version: \"1\"\nallowed-tools: Read Bash(a, b)\n---\nSee [x](docs/x.md).\n"
@@ -529,7 +536,7 @@ mod tests {
                  8 error key-unknown: `allowed_tools` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `allowed-tools` (by the reference validator; the specification does not say)\n",
             ),
             (
-                "rules of one of two",
+                "rule of the specification alone",
                 "SKILL.md",
                 "---\nname: a\ndescription: b\nlicense: [MIT]\n---\nx".to_owned(),
                 "4 error value-type: `license` is a list, not text (by the specification; its \
@@ -615,7 +622,7 @@ mod tests {
         }
     }
 
-    /// Checks bodies of one megabyte, each the worst of its kind. `frontmatter` has a similar
+    /// Checks bodies of one megabyte, each the slowest of its kind. `frontmatter` has a similar
     /// test.
     #[test]
     fn hostile_bodies_take_little_time() {

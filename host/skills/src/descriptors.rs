@@ -1,6 +1,6 @@
 //! The budget of file descriptors for all guests, which leaves enough for the rest of the
-//! process. Each call has a few reserved descriptors. Further ones are first come, first
-//! served.
+//! process. Each call has a few reserved descriptors. All calls share the others, first come,
+//! first served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use rustix::process::Resource;
 /// two open at a time.
 const RESERVED: usize = 8;
 
-/// The budget of all calls.
+/// The file descriptors that all calls share.
 #[derive(Debug)]
 pub struct DescriptorBudget {
     /// The number of reserved descriptors per call.
@@ -34,7 +34,7 @@ pub struct DescriptorLease {
     is_reserved: bool,
 }
 
-/// Returns the limit of descriptors of the process.
+/// Returns the process's limit on open descriptors.
 pub(crate) fn process_limit() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
@@ -43,7 +43,7 @@ pub(crate) fn process_limit() -> usize {
 }
 
 impl DescriptorBudget {
-    /// Creates a budget of half of the process's descriptors for a number of calls.
+    /// Creates a budget for a number of calls, from half of the process's descriptors.
     pub fn of_process(calls: u32) -> Self {
         Self::new(process_limit() / 2, calls as usize)
     }
@@ -58,7 +58,7 @@ impl DescriptorBudget {
 }
 
 impl CallDescriptors {
-    /// Creates the count of a new call, which has no open descriptors.
+    /// Creates the count for a new call, which has no open descriptors yet.
     pub fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget,
@@ -66,7 +66,7 @@ impl CallDescriptors {
         })
     }
 
-    /// Takes a descriptor. Returns `None` if the budget has no more for this call.
+    /// Leases a descriptor. Returns `None` if the budget has none left for this call.
     pub fn take(self: &Arc<Self>) -> Option<DescriptorLease> {
         let order = Ordering::Relaxed;
         let is_reserved = self.open.fetch_add(1, order) < self.budget.reserved;
@@ -120,7 +120,7 @@ mod tests {
         drop(all);
         assert_eq!(take(&other, 1000).len(), 20);
         drop(few);
-        assert_eq!(take(&greedy, 1000).len(), 5 + 20, "all came back");
+        assert_eq!(take(&greedy, 1000).len(), 5 + 20, "all were returned");
     }
 
     #[test]

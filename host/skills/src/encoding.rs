@@ -18,10 +18,10 @@ pub enum EncodingFault {
 }
 
 impl EncodingFault {
-    /// Returns the encoding that a file begins like, if it is UTF-16 or UTF-32.
+    /// Returns a fault if the start of a file looks like UTF-16 or UTF-32.
     ///
-    /// Both also occur without a byte order mark, and are then valid UTF-8 with NUL bytes. No
-    /// text begins with a NUL, or with a character and a NUL.
+    /// Without a byte order mark, such a file can be valid UTF-8 with NUL bytes. But no text
+    /// starts with a NUL, or with one character and a NUL.
     pub fn of_start(start: &[u8]) -> Option<Self> {
         match start {
             [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some(Self::Utf32),
@@ -56,8 +56,8 @@ impl fmt::Display for EncodingFault {
     }
 }
 
-/// Returns the bytes of a SKILL.md as text. If `is_cut`, they are the start of a longer file,
-/// and a character that the end cuts is dropped.
+/// Returns the bytes of a SKILL.md as text. If `is_cut`, the file is longer than these bytes, and
+/// an incomplete last character is dropped.
 pub fn decode(bytes: Vec<u8>, is_cut: bool) -> Result<String, EncodingFault> {
     if let Some(fault) = EncodingFault::of_start(&bytes) {
         return Err(fault);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn character_cut_at_the_end_is_no_fault() {
+    fn drops_incomplete_last_character_of_cut_file() {
         let text = "a\né數😀";
         for length in 0..=text.len() {
             let bytes = text.as_bytes()[..length].to_vec();

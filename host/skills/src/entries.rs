@@ -61,8 +61,8 @@ impl EntryCursor {
         self
     }
 
-    /// Reads one entry. Returns `Some(Ok(None))` for an entry that is left out. Guards against: a
-    /// million such entries, which [`next`](Self::next) passes over.
+    /// Reads one entry. Returns `Some(Ok(None))` for an entry that is left out, so that the caller
+    /// can stop. Guards against: a million such entries, which [`next`](Self::next) skips at once.
     pub fn step(&mut self) -> Option<io::Result<Option<ListedEntry>>> {
         let entry = match self.read()? {
             Ok(entry) => entry,

@@ -26,7 +26,7 @@ use crate::text::line::Line;
 
 /// The maximum bytes of frontmatter. Guards against: a skill that makes a listing parse
 /// megabytes. The specification's limits add up to less than two kilobytes. A caller that
-/// does not need the body only reads this much and the two fence lines.
+/// does not need the body reads only this much and the two fence lines.
 pub const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
 
 /// The maximum characters that a message quotes from a skill. Guards against: a message as
@@ -43,7 +43,7 @@ pub const KEYS: [&str; 6] = [
     "allowed-tools",
 ];
 
-/// The key of several hosts by which an author hides a skill from models.
+/// The key with which an author hides a skill from models. Several hosts read it.
 pub const DISABLE_MODEL_INVOCATION: &str = "disable-model-invocation";
 
 /// A value and the line of its key.
@@ -62,13 +62,13 @@ pub struct Pair {
     pub key: String,
     /// The value. For a list or a map, its source text.
     pub value: String,
-    /// True if the value is one scalar without quotes. YAML may take it for a boolean or a number.
+    /// True if the value is one scalar without quotes. YAML may read it as a boolean or a number.
     pub is_bare: bool,
     /// The line of the key.
     pub line: u32,
 }
 
-/// The fields of a frontmatter. They are untrusted: a name may be any text of up to
+/// The fields of a frontmatter. They are untrusted: a name can be any text of at most
 /// [`MAX_FRONTMATTER_BYTES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontmatter {
@@ -89,8 +89,8 @@ pub struct Frontmatter {
 }
 
 impl Frontmatter {
-    /// Returns whether the author hides the skill from models: by a YAML true, as in version
-    /// 1.2. The text `"true"` is not one.
+    /// Returns whether the author hides the skill from models, with the boolean `true` of YAML
+    /// 1.2. The text `"true"` does not count.
     pub fn disables_model_invocation(&self) -> bool {
         let mut pairs = self.unknown.iter();
         let pair = pairs.find(|pair| pair.key == DISABLE_MODEL_INVOCATION);
@@ -101,7 +101,7 @@ impl Frontmatter {
 /// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// There is no closing `---`. Nothing was parsed.
+    /// The closing `---` is missing. Nothing was parsed.
     Unclosed,
     /// The frontmatter exceeds [`MAX_FRONTMATTER_BYTES`]. Nothing was parsed.
     TooLarge,
@@ -137,7 +137,7 @@ pub struct Reading<'a> {
     pub split: Split<'a>,
     /// The fields of the frontmatter. All are absent without frontmatter.
     pub frontmatter: Frontmatter,
-    /// The problems, in the order of their discovery.
+    /// The problems, in the order in which they were found.
     pub problems: Vec<Problem>,
 }
 
@@ -190,7 +190,7 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
 
 /// Parses YAML that is one object, such as another program's lock file, as JSON.
 ///
-/// Fails like [`read_json`], also for more than [`MAX_FRONTMATTER_BYTES`]. The error has the line.
+/// Fails like [`read_json`], and for more than [`MAX_FRONTMATTER_BYTES`]. The error names the line.
 pub fn read_yaml(text: &str) -> Result<Map<String, Value>, String> {
     if text.len() > MAX_FRONTMATTER_BYTES {
         return Err(format!("it has more than {MAX_FRONTMATTER_BYTES} bytes"));
@@ -380,7 +380,7 @@ mod tests {
                  (block indentation); indent with blanks\n",
             ),
             (
-                "scalars that are no text",
+                "scalars that are not text",
                 "---\nname: 123\ndescription: true\nlicense: 2024-01-31\nmetadata:\n  version: 1.10\n  on: yes\n---\n",
                 "2 name: 123\n3 description: true\n4 license: 2024-01-31\n6 metadata.version: 1.10\n7 metadata.on: yes\n\
                  2 ! NotText: `name` is a number, `123`, not text: put it in quotes\n\
@@ -415,12 +415,12 @@ mod tests {
                  3 ! Braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line\n",
             ),
             (
-                "tools that are no list of text",
+                "tools that are not a list of text",
                 "---\nallowed-tools:\n  - Read: x\n---\n",
                 "2 allowed-tools: - Read: x\n2 ! WrongType: `allowed-tools` is a list whose items are not all text\n",
             ),
             (
-                "metadata that is no map",
+                "metadata that is not a map",
                 "---\nmetadata: text\n---\n",
                 "2 ! WrongType: `metadata` is text, not a map of keys to text\n",
             ),
@@ -486,8 +486,7 @@ mod tests {
         }
     }
 
-    /// The lenient parser only parses invalid YAML. It must not change the valid values in
-    /// it.
+    /// The lenient parser only parses invalid YAML. It must not change the valid values there.
     #[test]
     fn both_readers_agree_on_valid_yaml() {
         let yaml = "name: a # b\ndescription: >-\n  c\n  d\n\nlicense: 'e'\nmetadata:\n  f: 1\n  g:\n\

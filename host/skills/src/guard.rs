@@ -116,14 +116,14 @@ impl Folder {
     }
 
     /// Returns the same folder with another rule for hard links.
-    pub(crate) fn with(&self, hard_links: HardLinks) -> Self {
+    pub(crate) fn with_hard_links(&self, hard_links: HardLinks) -> Self {
         Self {
             hard_links,
             ..self.clone()
         }
     }
 
-    /// Returns the same folder, whose lists leave out some names at any depth. Paths with such
+    /// Returns the same folder with lists that leave out some names at any depth. Paths with such
     /// names can still be opened.
     pub fn without(&self, names: &OmittedNames) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Folder {
         }
     }
 
-    /// Returns whether lists leave out the entry of a name.
+    /// Returns whether lists leave out the entry with this name.
     pub(crate) fn leaves_out(&self, name: &OsStr) -> bool {
         let names = self.omitted.as_ref();
         names.is_some_and(|names| names.has(self.folder.as_fd(), name))
@@ -174,14 +174,14 @@ impl Folder {
         })
     }
 
-    /// Starts listing the folder, with the entries that lists leave out.
+    /// Starts listing the folder, including the entries that other lists leave out.
     pub(crate) fn all_entries(&self) -> io::Result<EntryCursor> {
         EntryCursor::open(self.folder.as_fd(), ".", &self.opener)
     }
 
-    /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder, and
-    /// fails with `EPERM` if a step or symlink leads out. Fails with `EXDEV` for a file on
-    /// another mount.
+    /// Returns an `O_PATH` handle to a path and its status. cap-std resolves the path in this
+    /// folder, and fails with `EPERM` if a step or symlink leads out. Fails with `EXDEV` for a
+    /// file on another mount.
     fn handle_at(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, FileStatus)> {
         let handle = match last_name(path) {
             Some((before, name)) if !follow => {
@@ -222,7 +222,7 @@ impl Folder {
         })
     }
 
-    /// Checks the file or folder that was found at a path.
+    /// Returns the file or folder that was found at a path, if the rules allow it.
     fn admit(&self, handle: OwnedFd, status: FileStatus) -> io::Result<PathTarget> {
         match status.kind {
             FileType::Directory => Ok(PathTarget::Folder(Self {
@@ -258,7 +258,7 @@ impl Folder {
         Ok(found?.1)
     }
 
-    /// Returns the present status of this folder.
+    /// Returns the current status of this folder.
     pub fn status(&self) -> io::Result<FileStatus> {
         Ok(status_of(self.folder.as_fd())?)
     }
@@ -284,7 +284,7 @@ impl Folder {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Returns the present canonical path of this folder.
+    /// Returns the current canonical path of this folder.
     pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
         host_path(self.folder.as_fd())
     }
@@ -350,19 +350,19 @@ pub(crate) fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
-/// Returns whether the name by which a file was found still exists. Guards against: a hard
-/// link to somebody else's file that is removed after its look-up and before its links are
-/// counted, so that one link is counted.
+/// Returns whether the name under which a file was found still exists. Guards against: a hard
+/// link to somebody else's file that is removed between its look-up and the count of its links,
+/// so that only one link is counted.
 ///
 /// Call it after the count: a removed name never returns to an open handle, so a name that
-/// still exists was counted. The kernel ends the path of a removed file in ` (deleted)`. A file
-/// whose own name ends like that counts as removed too.
+/// still exists was counted. The kernel adds ` (deleted)` to the path of a removed file. A file
+/// whose real name ends in this counts as removed too.
 fn has_name(file: &OwnedFd) -> bool {
     let path = host_path(file.as_fd());
     path.is_ok_and(|path| !path.as_os_str().as_bytes().ends_with(b" (deleted)"))
 }
 
-/// Opens the file of an `O_PATH` handle. Its path may lead to another file by now.
+/// Opens the file of an `O_PATH` handle, even if its path now leads to another file.
 pub fn reopen(handle: BorrowedFd<'_>, access: OFlags) -> Result<OwnedFd, Errno> {
     let descriptors = descriptors();
     let descriptors =
@@ -372,8 +372,8 @@ pub fn reopen(handle: BorrowedFd<'_>, access: OFlags) -> Result<OwnedFd, Errno> 
 }
 
 impl UnopenedFile {
-    /// Opens the file for reading through its descriptor. Its path may lead to another file
-    /// by now.
+    /// Opens the file for reading through its descriptor, even if its path now leads to another
+    /// file.
     pub fn open(self) -> io::Result<File> {
         let opened = reopen(self.handle.as_fd(), OFlags::RDONLY);
         let opened = self.opener.or_ask_broker(opened, || Ok(self.handle))?;
@@ -408,14 +408,14 @@ impl FileStatus {
         self.identity.changed
     }
 
-    /// Returns whether a link may have been added or removed since the file was found. Both
-    /// set the time of the last change. The clock of a file system may be a minute behind.
+    /// Returns whether a link may have been added or removed since the file was found. Either
+    /// would set the time of the last change, by a clock that may be a minute behind.
     fn is_recently_changed(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         self.changed().0 > now.tv_sec - 60
     }
 
-    /// Returns whether both are the same file, even if it has changed.
+    /// Returns whether both statuses are of the same file, even if it has changed.
     pub fn is_same_file(&self, other: &Self) -> bool {
         let (one, other) = (&self.identity, &other.identity);
         one.mount == other.mount && one.inode == other.inode
@@ -492,8 +492,8 @@ fn status_of(handle: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
 }
 
 /// Converts the nanoseconds of a time. Their type in `fstat` differs between targets.
-fn nanoseconds(of: impl TryInto<u32>) -> u32 {
-    of.try_into().unwrap_or_default()
+fn nanoseconds(count: impl TryInto<u32>) -> u32 {
+    count.try_into().unwrap_or_default()
 }
 
 /// Checks that `/proc` is mounted: [`UnopenedFile::open`] needs it.

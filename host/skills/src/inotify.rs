@@ -1,5 +1,5 @@
-//! The kernel's reports of changes in folders (inotify). The caller decides which folders
-//! are watched, and what an event means.
+//! The kernel's events about changes in folders (inotify). The caller decides which folders to
+//! watch, and what an event means.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,8 +15,8 @@ use crate::broker::Opener;
 pub use rustix::fs::inotify::ReadFlags;
 
 /// The changes that the kernel reports. Opening and reading files are not changes, because
-/// every call does both. A file that a linker writes through a memory mapping causes an event
-/// only when it is closed.
+/// every call does both. Closing a written file is one, because writes through a memory mapping,
+/// such as a linker's, cause no other event.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -25,7 +25,7 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ONLYDIR);
 
-/// The bytes that one read takes from the kernel's queue.
+/// The maximum bytes of events in one read.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The kernel's file with the limit on a user's watches.
@@ -41,7 +41,7 @@ pub struct Inotify {
     opener: Opener,
 }
 
-/// A report of a change.
+/// A change in a watched folder.
 #[derive(Debug)]
 pub struct FolderEvent {
     /// The watch of the folder.
@@ -53,7 +53,7 @@ pub struct FolderEvent {
 }
 
 impl Inotify {
-    /// Creates an instance without watches. If the opener has a broker, the broker adds them.
+    /// Creates an instance without watches. If the opener has a broker, the broker adds watches.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Inotify {
         Ok(Self { file, opener })
     }
 
-    /// Watches an open folder. A folder that is watched already keeps its id.
+    /// Watches an open folder. Returns the same id if the folder is already watched.
     ///
     /// # Errors
     ///
@@ -103,8 +103,7 @@ impl Inotify {
         }
     }
 
-    /// Returns the kernel's limit on the watched folders of one user, in all processes
-    /// together.
+    /// Returns the kernel's limit on the folders that all processes of one user watch.
     pub fn user_limit() -> Option<usize> {
         std::fs::read_to_string(USER_LIMIT_FILE)
             .ok()?

@@ -1,5 +1,5 @@
-//! Finding, reading and checking skills. Also: opening files that an operator names, trust
-//! in their owners, and text for people. This crate does not know tools.
+//! Finds, reads and checks skills. Also opens files that an operator names, checks that their
+//! owners are trusted, and formats text for people. This crate knows nothing about tools.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost), which re-exports
 //! its stable interface. The rest may change at any time.

@@ -1,5 +1,5 @@
-//! The opener of all files that an operator names: configurations, keys, tokens, certificates,
-//! checkpoints, audit logs to verify, consent, conformance cases, and the files of a build. It never
+//! Opens all files that an operator names: configurations, keys, tokens, certificates,
+//! checkpoints, audit logs to verify, consent, conformance cases, and the files of a build. Never
 //! blocks, opens only regular files, and reads them up to a size.
 //!
 //! `guard.rs` opens files of skills and component files. `tool/audit` of the crate
@@ -40,10 +40,12 @@ pub fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
     regular_file::open(path, opener)
 }
 
-/// Opens a file that holds a secret. It must belong to the user of this process or to root,
-/// nobody else may read or write it, and only users in `trust` may change the path to it. If it
-/// belongs to root and this process is another user, a group of this process may read it too: root
-/// has given it to that group, and otherwise the process could not read it.
+/// Opens a file that holds a secret. It must belong to the user of this process or to root. Nobody
+/// else may have the right to read or write it, and only users in `trust` the right to change its
+/// path.
+///
+/// There is one exception: a process that does not run as root can read a file of root through one
+/// of its groups, because it has no other way to read that file.
 ///
 /// # Errors
 ///
@@ -61,7 +63,7 @@ pub fn open_private(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Resu
     Ok(file)
 }
 
-/// Returns whether root has given an open file to a group of this process alone.
+/// Returns whether root lets only a group of this process read an open file.
 fn is_for_own_group(file: &File, metadata: &Metadata) -> bool {
     metadata.uid() == 0
         && !rustix::process::geteuid().is_root()
@@ -69,15 +71,15 @@ fn is_for_own_group(file: &File, metadata: &Metadata) -> bool {
         && !has_access_list(file)
 }
 
-/// Returns whether an access control list may let further users read an open file. The group's
-/// bits of the mode do not tell them apart.
+/// Returns whether an access control list may let further users read an open file. The mode does
+/// not distinguish them from the group.
 pub fn has_access_list(file: &File) -> bool {
     let found = rustix::fs::fgetxattr(file, "system.posix_acl_access", &mut [0; 64][..]);
     !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
-/// Opens a public file. It must belong to the user of this process or to root, nobody else may
-/// write it, and only users in `trust` may change the path to it.
+/// Opens a public file. It must belong to the user of this process or to root. Nobody else may
+/// have the right to write it, and only users in `trust` the right to change its path.
 ///
 /// # Errors
 ///
@@ -96,8 +98,8 @@ fn open_own(
     forbidden: u32,
     advice: &str,
 ) -> anyhow::Result<File> {
-    // Checked before the file is opened: if the check succeeds, nobody else can replace the
-    // file. The errors of the file itself come first, because they are clearer.
+    // The path is checked before the file is opened, so that nobody else can replace the file in
+    // between. Errors of the file itself are returned first, because they are clearer.
     let checked = trust.with_opener(opener).check(path);
     let file = regular_file::open(path, opener)?;
     let metadata = file.metadata()?;
@@ -111,8 +113,8 @@ fn open_own(
     Ok(file)
 }
 
-/// Appends a line to the file of consent, through the broker if there is one. Creates the file for
-/// its owner alone if it is missing.
+/// Appends a line to the file of consent, through the broker if there is one. Creates a missing
+/// file that only its owner can read.
 ///
 /// # Errors
 ///
@@ -150,7 +152,7 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
 ///
 /// If it has more bytes than `max`, or cannot be read.
 pub fn read_all(file: File, max: u64) -> anyhow::Result<Vec<u8>> {
-    // With room for a whole small file: otherwise it is read in many parts.
+    // Enough for a whole small file, which would otherwise be read in many parts.
     let size = file.metadata()?.len().min(max).min(1 << 20);
     let mut bytes = Vec::with_capacity(size as usize + 1);
     file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -235,7 +237,7 @@ mod tests {
             }
             has_ended.store(true, Ordering::Relaxed);
         });
-        // Nobody has opened the FIFO.
+        // The FIFO was never opened.
         let read = rustix::io::read(&events, &mut [0; 64][..]);
         assert_eq!(read.map(|_| ()), Err(Errno::AGAIN));
     }
@@ -293,7 +295,7 @@ mod tests {
                 let is_named =
                     error.is_none_or(|error| error.contains(&*at(folder).to_string_lossy()));
                 assert!(is_named, "{folder} {mode:o}");
-                // Users whom the operator trusts may change it.
+                // A user that the operator trusts is allowed to change it.
                 let everyone = Trust::new().and(Principal::Everyone);
                 assert!(open(&at("mount/key"), &everyone, &Opener::DIRECT).is_ok());
             }

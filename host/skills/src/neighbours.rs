@@ -16,12 +16,12 @@ const MAX_DEPTH: usize = 8;
 /// The time after which a search opens no further folders. Guards against: slow file
 /// systems.
 const MAX_TIME: Duration = Duration::from_millis(10);
-/// The maximum bytes of a compared path. Guards against: comparing a long path of a caller,
-/// which takes quadratic time.
+/// The maximum bytes of a compared path. Guards against: a long path from a caller, because
+/// comparing takes quadratic time.
 const MAX_PATH_BYTES: usize = 512;
 /// The maximum number of links in a path, as in Linux. Guards against: a link to itself.
 const MAX_LINKS: usize = 40;
-/// The maximum number of listed entries. Guards against: help of many tokens.
+/// The maximum number of listed entries. Guards against: help that takes many tokens.
 const MAX_ENTRIES: usize = 12;
 /// The maximum number of similar paths.
 const MAX_SIMILAR: usize = 3;
@@ -135,7 +135,7 @@ pub fn plain(path: &str) -> String {
     names.join("/")
 }
 
-/// Returns a path with a slash after a folder, if the guard permits it.
+/// Returns a path if the guard permits it. Adds a slash to the path of a folder.
 fn readable(folder: &Folder, path: &str) -> Option<String> {
     match folder.lookup(Path::new(path), true).ok()? {
         PathTarget::File(_) => Some(path.to_owned()),
@@ -150,8 +150,8 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
     }
 }
 
-/// Returns the names in a folder that a call can spell, and whether each is a folder. A link
-/// to a folder does not count as a folder.
+/// Returns the names in a folder that a call can write in a path, and whether each is a folder. A
+/// link to a folder does not count as one.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = folder.entries().into_iter().flatten().flatten();
     entries.take(max).filter_map(|entry| {
@@ -162,7 +162,7 @@ fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)>
     })
 }
 
-/// Returns the paths in a folder, level by level, within the bounds. Does not open hidden
+/// Returns the paths in a folder, level by level, up to the limits. Does not open hidden
 /// folders.
 pub fn paths(folder: &Folder) -> Vec<String> {
     let start = Instant::now();

@@ -40,8 +40,8 @@ pub const DEFAULT_NAMES: [&str; 23] = [
     "venv",
 ];
 
-/// The names that may also stand for a skill's own folder. They are left out only if they are a
-/// Python environment, which has [`ENVIRONMENT_FILE`].
+/// The names that a skill may also give to a folder of its own. Lists leave out such a folder only
+/// if it is a Python environment, which has [`ENVIRONMENT_FILE`].
 const ENVIRONMENTS: [&str; 2] = ["env", "venv"];
 
 /// The file that every Python environment has.
@@ -50,11 +50,10 @@ const ENVIRONMENT_FILE: &str = "pyvenv.cfg";
 /// The symlink to the current generation of a Kubernetes volume.
 const CURRENT_GENERATION: &str = "..data";
 
-/// The form of the name of a generation, with a `0` for each digit before the dot.
+/// The start of each generation's name, with `0` in place of any digit.
 const GENERATION_FORM: &[u8] = b"..0000_00_00_00_00_00.";
 
-/// The maximum number of symlinks that lead from one to the next in a folder. Guards against: a
-/// circle of symlinks.
+/// The maximum length of a chain of symlinks in a folder. Guards against: a cycle of symlinks.
 const MAX_LINKS: usize = 8;
 
 /// The maximum number of retries of a look-up in a volume. Guards against: a volume that is
@@ -72,8 +71,8 @@ impl Default for OmittedNames {
 }
 
 impl OmittedNames {
-    /// Creates a set of names in place of the default one. Returns the first name that no entry
-    /// of a folder can have.
+    /// Creates a set of names that replaces the default set. Fails with the first name that no
+    /// entry of a folder can have.
     pub fn new(names: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let names: BTreeSet<String> = names.into_iter().collect();
         let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
@@ -83,8 +82,8 @@ impl OmittedNames {
         }
     }
 
-    /// Returns whether lists of a folder leave out the entry of this name. A symlink is left out
-    /// if its target's path has such a name.
+    /// Returns whether lists of a folder leave out the entry with this name. They leave out a
+    /// symlink if the path of its target contains such a name.
     pub fn has(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         let mut path = PathBuf::from(name);
         for _ in 0..MAX_LINKS {
@@ -100,7 +99,7 @@ impl OmittedNames {
         false
     }
 
-    /// Returns whether a path has a name that is left out.
+    /// Returns whether a path contains a name that is left out.
     fn has_in(&self, folder: BorrowedFd<'_>, path: &Path) -> bool {
         let mut above = PathBuf::new();
         path.components().any(|part| {
@@ -114,7 +113,7 @@ impl OmittedNames {
     }
 }
 
-/// Returns whether a folder is a Python environment. Looks at nothing above its parent.
+/// Returns whether a folder is a Python environment. Never looks outside `parent`.
 fn is_environment(parent: BorrowedFd<'_>, folder: &Path) -> bool {
     let is_normal = |part| matches!(part, Component::Normal(_));
     let path = folder.join(ENVIRONMENT_FILE);
@@ -130,9 +129,9 @@ fn target(folder: BorrowedFd<'_>, name: &OsStr) -> Option<PathBuf> {
 
 /// A Kubernetes volume, such as a mounted ConfigMap.
 ///
-/// Its files are in a folder such as `..2026_01_31_12_00_00.123456789`, to which `..data` leads.
-/// Each entry `NAME` is a symlink to `..data/NAME`. An update makes another such folder, and
-/// replaces `..data`.
+/// Its files are in a folder such as `..2026_01_31_12_00_00.123456789`, a generation. `..data` is a
+/// symlink to the current generation, and each entry `NAME` is a symlink to `..data/NAME`. An
+/// update makes another generation, and replaces `..data`.
 #[derive(Debug)]
 pub(crate) struct Volume {
     /// The name of the current generation.
@@ -140,7 +139,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Returns the volume in a folder, if it is one.
+    /// Returns the volume at a folder. Returns `None` if the folder is not a volume.
     pub(crate) fn of(folder: BorrowedFd<'_>) -> Option<Self> {
         generation(folder).map(|current| Self { current })
     }
@@ -150,8 +149,8 @@ impl Volume {
         name.as_bytes() == self.current
     }
 
-    /// Returns whether an entry has files that lists show at another path: it is a generation, or a
-    /// symlink into one that is not `NAME` to `..data/NAME`.
+    /// Returns whether lists show the entry's files at another path. This holds for a generation,
+    /// and for a symlink into one, except the symlink `NAME` to `..data/NAME`.
     pub(crate) fn repeats(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         if self.is_current(name) || is_generation(name) {
             return true;
@@ -165,7 +164,7 @@ impl Volume {
     }
 }
 
-/// Returns whether Kubernetes gives a generation such a name.
+/// Returns whether a name looks like that of a generation.
 fn is_generation(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let is_alike = |(form, byte): (&u8, &u8)| match form {
@@ -197,8 +196,8 @@ pub(crate) fn generation(folder: BorrowedFd<'_>) -> Option<Vec<u8>> {
     is_name.then(|| name.to_owned())
 }
 
-/// Looks something up in a folder, and again if it was missing because the Kubernetes volume was
-/// replaced meanwhile. The old generation is removed then.
+/// Looks something up in a folder. Tries again if it is missing because Kubernetes has just
+/// replaced and removed the old generation of the volume.
 pub(crate) fn in_current_generation<T>(
     folder: BorrowedFd<'_>,
     look_up: impl Fn() -> io::Result<T>,

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 struct UserNamespace {
     overflow_user: u32,
     overflow_group: u32,
-    /// True if all users have their own numbers, as in the initial namespace.
+    /// True if all users have the same numbers as in the initial namespace.
     maps_all_users: bool,
-    /// True if all groups have their own numbers.
+    /// True if all groups have the same numbers as in the initial namespace.
     maps_all_groups: bool,
     own_groups: Vec<u32>,
 }
@@ -38,12 +38,12 @@ pub fn is_own_user(user: u32) -> bool {
     user == rustix::process::geteuid().as_raw() && !is_shared
 }
 
-/// Returns whether this process sees all users by their numbers in the initial user namespace.
+/// Returns whether all users have the same numbers here as in the initial user namespace.
 pub(crate) fn is_in_initial_namespace() -> bool {
     NAMESPACE.maps_all_users
 }
 
-/// Returns whether this process sees all groups by their numbers in the initial user namespace.
+/// Returns whether all groups have the same numbers here as in the initial user namespace.
 /// Otherwise a group can have another number outside, with members that the account files here
 /// do not list.
 pub(crate) fn has_groups_of_initial_namespace() -> bool {
@@ -55,8 +55,8 @@ pub(crate) fn own_groups() -> &'static [u32] {
     &NAMESPACE.own_groups
 }
 
-/// Returns whether a group is one of this process. Returns `false` for the overflow group, because
-/// it stands for every group that a user namespace does not map.
+/// Returns whether this process is in a group. Returns `false` for the overflow group, because it
+/// represents every group that a user namespace does not map.
 pub(crate) fn is_own_group(group: u32) -> bool {
     group != overflow_group() && own_groups().contains(&group)
 }

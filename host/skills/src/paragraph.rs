@@ -64,7 +64,7 @@ fn is_prose(line: &str) -> bool {
     line.contains(char::is_alphanumeric) && !starts.iter().any(|start| line.starts_with(start))
 }
 
-/// Returns whether a line is only an underline or a separator.
+/// Returns whether a line is only a separator or the underline of a heading.
 fn is_rule(line: &str) -> bool {
     line.chars()
         .all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))

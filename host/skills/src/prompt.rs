@@ -14,8 +14,8 @@ const MAX_DESCRIPTION: usize = 1024;
 /// do not fit, skills are omitted.
 const MIN_DESCRIPTION: usize = 40;
 
-/// The maximum bytes of a name that serves as a cursor in a note. Valid names have at most
-/// 64. Guards against: a name of apostrophes, because each takes seven bytes in XML.
+/// The maximum bytes of a name that a note uses as a cursor. Valid names have at most 64
+/// characters. Guards against: a name of apostrophes, because each takes seven bytes in XML.
 const MAX_CURSOR: usize = 64;
 
 /// The format of the section.
@@ -58,10 +58,10 @@ pub struct Section {
     pub text: String,
     /// The number of skills in it.
     pub listed: usize,
-    /// The number of omitted skills. Some may be hidden if any are `unread`.
+    /// The number of omitted skills. The `unread` ones may include unlisted skills.
     pub left_out: usize,
-    /// The number of those that were not read, because too many skills before them are hidden or
-    /// have no SKILL.md, or have too much frontmatter.
+    /// The number of omitted skills that were not read, because too many earlier skills are
+    /// unlisted, have no SKILL.md, or have much frontmatter.
     pub unread: usize,
     /// The length in characters to which longer descriptions are cut. `None` if nothing is
     /// cut.
@@ -76,13 +76,13 @@ impl Section {
         self.listed == 0 && self.left_out == 0
     }
 
-    /// Returns a message for the operator about what did not fit.
+    /// Returns a message for the operator if some text or skills did not fit.
     pub fn warning(&self) -> Option<String> {
         let cut_at = self.cut_at?;
         if self.unread > 0 {
             return Some(format!(
-                "the prompt leaves out {}, of which {} not read: too many skills before are hidden \
-                 or have no `SKILL.md`, or have too much frontmatter; remove those",
+                "the prompt leaves out {}; {} not read, because too many earlier skills are \
+                 unlisted, have no `SKILL.md`, or have much frontmatter; remove such skills",
                 count(self.left_out, "skill"),
                 match self.unread {
                     1 => "1 was".to_owned(),
@@ -105,7 +105,7 @@ impl Section {
     }
 }
 
-/// Returns the section for the present skills.
+/// Returns the section for all current skills.
 ///
 /// To fit the budget, it first removes repetition, then cuts descriptions to a common
 /// length, then omits the last skills by name. The section then says how many are omitted
@@ -313,7 +313,7 @@ impl Style {
         }
     }
 
-    /// Returns the note on omitted skills. `next` is the first of them, if that was read.
+    /// Returns the note on omitted skills. `next` is the first omitted skill, if it was read.
     fn note(self, left_out: usize, next: Option<&str>, finder: SkillFinder) -> String {
         if left_out == 0 {
             return String::new();

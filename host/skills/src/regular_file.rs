@@ -1,4 +1,4 @@
-//! Opening a regular file whose kind is checked first.
+//! Opens a regular file, after checking its kind.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) fn open(path: &Path, opener: &Opener) -> anyhow::Result<File> {
 ///
 /// # Errors
 ///
-/// If it is not. The error names its kind.
+/// If it has another kind, which the error names.
 pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
     let kind = metadata.file_type();
     let what = match () {

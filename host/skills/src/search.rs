@@ -1,6 +1,6 @@
-//! The interface of an index of skills: its queries and its answers.
+//! The interface of an index of skills: its queries and results.
 //!
-//! The index is a crate of its own, so that an embedder can leave it out or use another.
+//! The index is in a separate crate, so that an embedder can leave it out or use another one.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::catalog::Catalog;
 
 /// An index that finds the skills for a query in plain words.
 ///
-/// An index may be older than the files. The host reads each skill again before it answers, and
-/// drops a skill that no longer exists.
+/// An index may be older than the files. Before the host answers, it reads each found skill again,
+/// and drops skills that no longer exist.
 pub trait SkillIndex: Send + Sync {
-    /// Sets the storage in which the index may save itself for the next process.
+    /// Sets the storage in which the index can save itself for the next process.
     ///
     /// A host with a cache calls this before the first update. The default implementation
     /// does not use the storage.
@@ -24,14 +24,14 @@ pub trait SkillIndex: Send + Sync {
     /// The first call reads all skills, and later calls read those that have changed.
     fn update(&self, catalog: &Arc<Catalog>);
 
-    /// Returns the skills that fit best, best first. Does not wait for the disk.
+    /// Returns the skills that match best, best first. Does not wait for the disk.
     ///
     /// Returns at most `limit` skills, and only skills that `allowed` accepts. Other skills
-    /// must not affect the answer: neither its coverage nor which words count as rare or
+    /// must not affect the result: neither its coverage, nor which words count as rare or
     /// unknown.
     ///
-    /// Ends soon if the work of its thread is [abandoned](crate::blocking::is_abandoned). Then
-    /// the answer may be incomplete, because it is dropped.
+    /// Ends soon if the work of its thread is [abandoned](crate::blocking::is_abandoned). The
+    /// result may then be incomplete, because it is dropped.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 
@@ -57,21 +57,21 @@ pub enum SearchOffer {
     Never,
 }
 
-/// The answer to a search.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResult {
-    /// The skills that fit, best first.
+    /// The skills that match, best first.
     pub hits: Vec<SearchHit>,
     /// The part of the skills' text that was searched.
     pub coverage: Coverage,
 }
 
-/// A skill that fits a query.
+/// A skill that matches a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
     /// The skill's name.
     pub name: String,
-    /// The reasons: words and headings of the skill that match, best first.
+    /// The words and headings of the skill that match, best first.
     pub matches: Vec<String>,
 }
 

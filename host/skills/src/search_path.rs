@@ -1,4 +1,4 @@
-//! The folders in which programs are found: the absolute folders of the PATH.
+//! The folders in which the host looks for programs: the absolute folders of the PATH.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::fs::{Access, access};
 
-/// The folders in which programs are found.
+/// The folders in which the host looks for programs.
 ///
 /// Guards against: a program in the current folder, if the PATH has an empty or relative entry.
 #[derive(Debug, Clone)]

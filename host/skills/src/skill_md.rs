@@ -1,4 +1,4 @@
-//! Finding the documentation file of a folder, SKILL.md.
+//! Finds SKILL.md, the documentation file of a skill's folder.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,9 +18,9 @@ const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
 /// The spellings to look for before listing a folder.
 const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
 
-/// The maximum number of entries to list for another spelling. In a larger folder each
-/// spelling is tried. Guards against: listing a folder of a million files for every list of
-/// skills.
+/// The maximum number of entries to list in search of another spelling. In a larger folder, each
+/// spelling is tried instead. Guards against: listing a folder of a million files for every list
+/// of skills.
 const MAX_LISTED: usize = 1_000;
 
 /// Returns whether a file name is SKILL.md in any case.
@@ -81,7 +81,7 @@ fn all_spellings() -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the reason why a documentation file that is a symlink cannot be read.
+/// Returns the reason why the documentation file cannot be read, if it is a symlink.
 pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let (name, path) = COMMON_SPELLINGS
         .map(|name| (name, Path::new(name)))
@@ -93,7 +93,7 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let where_to = match folder.lookup(path, true) {
         Ok(_) => return None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
-        // cap-std's error for a way out has no code. `EXDEV` means another mount.
+        // cap-std's error for a path that leads out has no code. `EXDEV` means another mount.
         Err(error)
             if error
                 .raw_os_error()
@@ -104,7 +104,7 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
         Err(_) => return None,
     };
     Some(format!(
-        "`{name}` is a symlink that leads {where_to}: put the file itself there"
+        "`{name}` is a symlink that leads {where_to}: replace it with the file itself"
     ))
 }
 
@@ -120,9 +120,9 @@ pub(crate) fn exists_in(parent: BorrowedFd<'_>, folder: &str) -> bool {
     })
 }
 
-/// Returns whether a listed folder has a documentation file in any spelling. Counts the
-/// entries that it reads, up to a maximum.
-pub(crate) fn is_listed(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
+/// Returns whether a listed folder has a documentation file in any spelling. Adds the number of
+/// entries that it reads to `entries`, and stops once that exceeds `max`.
+pub(crate) fn is_in_list(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
     let found = listed.map_while(|entry| {
         *entries += 1;
         (*entries <= max).then_some(entry)

@@ -2,10 +2,10 @@
 //! audit logs. The host trusts them if only root, the user who runs the host, and users that the
 //! operator names can change them. Skills are data, and may belong to anyone.
 //!
-//! This file has the trusted users and groups. `trust/walk.rs` checks each step of a path,
-//! `trust/fuse.rs` finds the user who runs a FUSE file system and can make up its owners,
-//! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and groups, and
-//! `trust/own_folder.rs` opens folders that no other user can write.
+//! This file has the trusted users and groups. In `trust/`, `walk.rs` checks each step of a path,
+//! `fuse.rs` finds the user who runs a FUSE file system and can make up its owners, `error.rs`
+//! describes a step that fails, `accounts.rs` reads users and groups, and `own_folder.rs` opens
+//! folders that no other user can write.
 
 mod accounts;
 mod error;
@@ -31,13 +31,13 @@ pub use error::TrustError;
 pub use own_folder::is_ours_alone;
 pub use own_folder::own_folder;
 
-/// Reads and opens what a confined process needs to decide whose files are trusted.
+/// Reads and opens the system's files that a confined process needs for checks of trust.
 pub fn read_before_confinement() {
     own_user::read_before_confinement();
     fuse::read_before_confinement();
 }
 
-/// The users and groups who may change the files that the host trusts, besides root
+/// The users and groups who are allowed to change the files that the host trusts, besides root
 /// and the user who runs it.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
@@ -49,7 +49,7 @@ pub struct Trust {
 /// A user or a group whose files are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Principal {
-    /// Every user: for a file system without owners and modes of its own.
+    /// Every user, for a file system that has no owners and modes.
     Everyone,
     /// A user, by number.
     User(u32),
@@ -75,8 +75,8 @@ impl Trust {
         self
     }
 
-    /// Returns the same trust, which reads `/etc/passwd`, `/etc/group` and configurations with this
-    /// opener. The process sandbox refuses these files if they were replaced after the start.
+    /// Returns the same trust with an opener for `/etc/passwd`, `/etc/group` and configurations.
+    /// The process sandbox refuses these files if they were replaced after the start.
     #[must_use]
     pub fn with_opener(&self, opener: &Opener) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Trust {
         }
     }
 
-    /// Checks the folder of a file. The file need not exist.
+    /// Checks the folder of a file. The file itself can be missing.
     pub fn check_parent(&self, path: &Path) -> Result<(), TrustError> {
         let parent = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -123,8 +123,8 @@ impl Trust {
         self.check_parent_of_new(parent)
     }
 
-    /// Checks a folder in which a file or folder will be created. It may be sticky, like `/tmp`,
-    /// because others cannot replace a file in a sticky folder.
+    /// Checks a folder in which a file or folder will be created. Accepts a sticky folder such as
+    /// `/tmp`, because others cannot replace a file in it.
     fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
         PathWalk::new(self).to(folder, true).map(drop)
     }
@@ -147,8 +147,8 @@ impl Trust {
         (!self.has_everyone()).then(|| named.chain(own).chain([0]).collect())
     }
 
-    /// Returns whether the owner and mode of an open file can be relied on. Returns `false` if
-    /// an untrusted user can make them up.
+    /// Returns whether the owner and mode of an open file are reliable. Returns `false` if an
+    /// untrusted user can make them up.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Trust {
     /// Returns whether to believe the owners that this user's FUSE file system reports.
     ///
     /// The mount table has the user's number in the namespace of the mount. If this process is
-    /// in another namespace, its own number may be another user there.
+    /// in another namespace, its own number may mean another user there.
     fn has_fuse_user(&self, user: u32) -> bool {
         let is_own = is_own_user(user) && is_in_initial_namespace();
         user == 0 || is_own || self.names_user(user)
@@ -188,7 +188,7 @@ impl Trust {
     }
 
     /// Returns whether the members of a group are trusted. The members of the overflow group are
-    /// unknown, because it stands for every unmapped group.
+    /// unknown, because it represents every unmapped group.
     fn has_group(&self, group: u32, accounts: &Accounts) -> bool {
         let members = || {
             accounts

@@ -57,7 +57,7 @@ impl Root {
         skill_md::exists_in(folder.handle().as_fd(), ".")
             || folder
                 .entries()
-                .is_ok_and(|listed| skill_md::is_listed(listed, &mut 0, MAX_FOLDERS))
+                .is_ok_and(|listed| skill_md::is_in_list(listed, &mut 0, MAX_FOLDERS))
     }
 
     /// Returns advice about symlinks to skills that are not followed.

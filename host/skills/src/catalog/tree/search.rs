@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
         let Ok(listed) = listed else {
             return;
         };
-        if skill_md::is_listed(listed, &mut self.entries, self.bounds.entries) {
+        if skill_md::is_in_list(listed, &mut self.entries, self.bounds.entries) {
             self.add_skill(path, name);
         } else if folder.depth + 1 < self.bounds.depth {
             self.folders.push_back((path, folder.depth + 1));

@@ -1,21 +1,21 @@
-//! Text before the frontmatter, which must start on the first line: what it is, by name, because
-//! most of it is invisible.
+//! Finds text before the frontmatter, which must start on the first line. The finding names that
+//! text, because most of it is invisible.
 
 use super::Finding;
 use crate::frontmatter::quoted;
 use crate::text::line::is_hidden;
 
-/// The maximum number of lines that are searched for frontmatter, and in it for a key.
+/// The maximum number of lines in which frontmatter can start, and then in which a key can.
 const MAX_LINES: usize = 50;
 
 /// The keys that show that text between `---` is frontmatter.
 const KEYS: [&str; 2] = ["name:", "description:"];
 
-/// Returns the finding for a text without frontmatter. It has no byte order mark; a second one
-/// may be there.
+/// Returns the finding for a text without frontmatter. The caller has removed one byte order mark,
+/// but there can be a second one.
 pub(super) fn finding(text: &str) -> Finding {
     let rule = "frontmatter-required";
-    match before(text) {
+    match text_before(text) {
         Some((what, line)) => {
             let message = format!(
                 "there is no frontmatter, which must start on the first line: {what} before its \
@@ -43,8 +43,9 @@ fn has_bare_cr(text: &str) -> bool {
     first.starts_with("---\r")
 }
 
-/// Returns what stands before the frontmatter, in words, and the line of its `---`.
-fn before(text: &str) -> Option<(String, u32)> {
+/// Describes the text before the frontmatter. Returns the words, with their verb, and the line of
+/// the first `---`.
+fn text_before(text: &str) -> Option<(String, u32)> {
     let lines: Vec<&str> = text.lines().take(2 * MAX_LINES).collect();
     let searched = lines.iter().take(MAX_LINES);
     let fence = searched.zip(0..).find_map(|(line, at)| {
@@ -70,8 +71,8 @@ fn before(text: &str) -> Option<(String, u32)> {
     Some((what, line))
 }
 
-/// Returns whether these lines have a key of frontmatter before the next `---`, and no heading or
-/// code block above it.
+/// Returns whether these lines have a key of frontmatter before the next `---`, heading or code
+/// block.
 fn opens_frontmatter(lines: &[&str]) -> bool {
     let mut lines = lines.iter().take(MAX_LINES);
     let mut inside = lines
@@ -80,7 +81,7 @@ fn opens_frontmatter(lines: &[&str]) -> bool {
     inside.any(|line| KEYS.iter().any(|key| line.starts_with(key)))
 }
 
-/// Returns what stands before the `---` in its own line.
+/// Describes the text before a `---` on the same line.
 fn before_in_line(line: &str) -> Option<String> {
     hidden_in(&[line]).or_else(|| {
         let has_blanks = line.starts_with(char::is_whitespace);
@@ -88,7 +89,7 @@ fn before_in_line(line: &str) -> Option<String> {
     })
 }
 
-/// Returns the hidden characters in these lines, in words.
+/// Describes the first hidden character in these lines.
 fn hidden_in(lines: &[&str]) -> Option<String> {
     let mut chars = lines.iter().flat_map(|line| line.chars());
     match chars.find(|c| is_invisible(*c))? {
@@ -105,7 +106,7 @@ fn blank_lines(count: usize) -> Option<String> {
     }
 }
 
-/// Returns a line without characters that nobody sees.
+/// Returns a line without its invisible characters.
 fn visible(line: &str) -> String {
     line.chars().filter(|c| !is_invisible(*c)).collect()
 }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_line_ends_that_are_cr_alone() {
+    fn names_lines_that_end_in_cr_alone() {
         for text in [GOOD.replace('\n', "\r"), GOOD.replace('\n', "\r") + "\n"] {
             let found = finding(&text);
             assert!(found.message.contains("CR alone"), "{}", found.message);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_has_no_frontmatter() {
+    fn only_reports_missing_frontmatter_for_other_text() {
         let far = "x\n".repeat(MAX_LINES) + GOOD;
         let block = "# A\n---\n```yaml\ndescription: x\n```\n---\n";
         let heading = "# A\n---\n## B\nname: x\n---\n";

@@ -1,4 +1,4 @@
-//! Checks of the files around a SKILL.md: those that lists leave out, and each further SKILL.md.
+//! Checks the other files of a skill: reports files that lists leave out, and each nested SKILL.md.
 //!
 //! The walk through the folder is bounded. It reads names and sizes, and opens no file.
 
@@ -17,15 +17,15 @@ use crate::skill_md::is_skill_md;
 /// million files.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
-/// The maximum depth of a walk. Guards against: folders without end.
+/// The maximum depth of a walk. Guards against: very deeply nested folders.
 const MAX_DEPTH: usize = 32;
 
 /// The rules for the other files.
 pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "nested-skill",
-        "The folder has another SKILL.md deeper in it, which the body does not refer to and no folder \
-         of skills lists.",
+        "The folder contains another SKILL.md, which the body does not refer to and no folder of \
+         skills lists.",
         "Move the inner skill's folder out of this one, or name the folder above it.",
     ),
     Rule::warning(
@@ -38,13 +38,13 @@ pub(super) const RULES: &[Rule] = &[
 /// The contents of a skill's folder.
 #[derive(Debug, Default)]
 pub(crate) struct SkillContents {
-    /// The folders of further skills, each without those in it.
+    /// The folders of nested skills, but no folder inside another one of them.
     pub(crate) skills: Vec<String>,
-    /// The entries that lists leave out, each without those in it.
+    /// The entries that lists leave out, but no entry inside another one of them.
     omitted: Vec<String>,
 }
 
-/// The size of some files and folders.
+/// The number and size of all files in some paths.
 #[derive(Debug, Default)]
 struct TotalSize {
     files: u64,
@@ -53,8 +53,8 @@ struct TotalSize {
     is_cut: bool,
 }
 
-/// Returns the findings about the files around a SKILL.md. `is_expected` returns whether a folder
-/// in this one may have a SKILL.md.
+/// Returns the findings about the other files of a skill. `is_expected` returns whether an inner
+/// folder is allowed to have a SKILL.md.
 pub(crate) fn findings(
     folder: &Folder,
     names: &OmittedNames,
@@ -70,7 +70,7 @@ pub(crate) fn findings(
     nested.into_iter().chain(omitted).collect()
 }
 
-/// Returns the problem of a skill that has others in it.
+/// Returns the problem of a skill that contains these other skills, if there are any.
 pub(crate) fn nested_problem(skills: &[String]) -> Option<String> {
     let first = quoted(&format!("{}/SKILL.md", skills.first()?));
     Some(match skills.len() {
@@ -109,8 +109,8 @@ fn omitted_problem(folder: &Folder, omitted: &[String]) -> Option<String> {
 }
 
 impl SkillContents {
-    /// Walks through a skill's folder, but not through entries that lists leave out. `left` is the
-    /// maximum number of entries, and then the number that is left.
+    /// Walks through a skill's folder, but not through entries that lists leave out. Reads at most
+    /// `left` entries, and subtracts the number read.
     pub(crate) fn read(folder: &Folder, names: &OmittedNames, left: &mut usize) -> Self {
         let folder = folder.without(names);
         let mut contents = Self::default();
@@ -135,7 +135,7 @@ impl SkillContents {
                 if let Some(volume) = volume
                     && volume.repeats(handle.as_fd(), &entry.name)
                 {
-                    // The files of a symlink are reported where they are.
+                    // Files with a symlink in the volume are reported at that symlink.
                     if volume.is_current(&entry.name) {
                         let entries = list(&folder, &inner, left);
                         let entries = entries.into_iter().flat_map(|(_, entries)| entries);
@@ -164,7 +164,7 @@ impl SkillContents {
 }
 
 impl TotalSize {
-    /// Counts files, and those in folders. Follows no symlinks.
+    /// Counts the files at these paths, and in folders at these paths. Follows no symlinks.
     fn of(folder: &Folder, paths: &[String]) -> Self {
         let mut total = Self::default();
         let mut left = MAX_ENTRIES;
@@ -195,7 +195,8 @@ impl TotalSize {
     }
 }
 
-/// Lists a folder with the entries that lists leave out. Returns the first `left` entries.
+/// Reads at most `left` entries of a folder, including those that lists leave out. Subtracts the
+/// number read.
 fn list(root: &Folder, path: &str, left: &mut usize) -> Option<(Folder, Vec<ListedEntry>)> {
     let folder = match path {
         "" => root.clone(),

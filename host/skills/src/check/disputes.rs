@@ -1,5 +1,5 @@
-//! Rules on which the specification and its reference validator (`skills-ref`) disagree,
-//! and which of them decides.
+//! Rules on which the specification and its reference validator (`skills-ref`) disagree, and notes
+//! that say which one decides.
 
 use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, Rule};
 use crate::frontmatter::{Frontmatter, KEYS, Problem, ProblemKind, Reading, Split};
@@ -59,7 +59,7 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
-        // The parser says this of quoted text. The validator accepts it there.
+        // These are the parser's messages about quoted text, which the validator accepts.
         ProblemKind::NotYaml
             if [
                 "tab cannot be used as indentation",
@@ -80,9 +80,10 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
     }
 }
 
-/// Returns findings for text that the reference validator parses differently. It splits the
-/// file before parsing YAML: `---` must be the very first characters, and the next `---`
-/// anywhere ends the frontmatter. It also supports less of YAML.
+/// Returns findings for text that the reference validator parses differently.
+///
+/// It splits the file before parsing YAML: `---` must be the very first characters, and the next
+/// `---` anywhere ends the frontmatter. It also supports less of YAML.
 pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let split = &reading.split;
     let mut findings = Vec::new();
@@ -173,7 +174,7 @@ fn yaml_findings(
     }
 }
 
-/// Adds findings for values that only the reference validator counts as too long.
+/// Adds findings for values that are too long only for the reference validator.
 fn length_findings(
     yaml: &str,
     frontmatter: &Frontmatter,
@@ -222,7 +223,7 @@ fn key_of(line: &str) -> Option<&str> {
 /// Returns the first line with a tab before its text or after a known key. Block text and
 /// quoted text may contain tabs.
 fn tab_line(yaml: &str) -> Option<u32> {
-    // The indentation of the key whose block of text is open, and the open quote.
+    // The indentation of the key of an open block of text, and an open quote.
     let (mut block, mut quote) = (None, None);
     for (line, number) in yaml.lines().zip(Split::YAML_LINE..) {
         let text = line.trim();
@@ -247,14 +248,14 @@ fn tab_line(yaml: &str) -> Option<u32> {
     None
 }
 
-/// Returns whether a line has a known key and a tab after it outside of quotes.
+/// Returns whether a line has a tab after a known key, and no quotes around its value.
 fn has_tab(line: &str) -> bool {
     line.split_once(':').is_some_and(|(key, value)| {
         KEYS.contains(&key) && value.contains('\t') && !value.trim_start().starts_with(['"', '\''])
     })
 }
 
-/// Returns the number of blanks around the quoted text of a line.
+/// Returns the number of blanks inside the quotes of a value, before and after its text.
 fn blanks_in_quotes(line: &str) -> usize {
     let value = line.split_once(':').map_or("", |(_, value)| value.trim());
     let quoted = ['"', '\''].iter().find_map(|quote| {

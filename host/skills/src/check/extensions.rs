@@ -44,15 +44,15 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     IGNORED.into_iter().chain([DISABLE_MODEL_INVOCATION])
 }
 
-/// Returns the key that a finding calls ignored, if it does. A report on many skills has one line
-/// for all such findings.
+/// Returns the ignored key that a finding is about, if it is about one. A report on many skills
+/// joins these findings in one line.
 pub fn ignored_key(finding: &Finding) -> Option<&'static str> {
     let mut keys = IGNORED.into_iter();
     let key = keys.find(|key| finding.message.starts_with(&format!("`{key}` ")));
     key.filter(|_| finding.rule == IGNORED_KEY)
 }
 
-/// Returns the finding for a key that other hosts use. Returns `None` if it is not known.
+/// Returns the finding for a key of other hosts. Returns `None` if the key is unknown.
 pub(super) fn finding(pair: &Pair) -> Option<Finding> {
     let line = Some(pair.line);
     if IGNORED.contains(&&*pair.key) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn first_of_repeated_wishes_counts() {
+    fn first_of_repeated_keys_counts() {
         for (first, second, disables) in [("true", "false", true), ("false", "true", false)] {
             let key = "disable-model-invocation";
             let found = shown(&format!("{key}: {first}\n{key}: {second}"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn wish_counts_in_frontmatter_that_is_not_yaml() {
+    fn key_counts_in_frontmatter_that_is_not_yaml() {
         for (yaml, disables) in [
             ("license: see: there\ndisable-model-invocation: true", true),
             (

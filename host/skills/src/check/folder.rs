@@ -1,6 +1,6 @@
-//! Checks of a skill in its folder: its SKILL.md, and whether files that the body refers to
-//! exist. Reads everything through the folder's handle and the guard, because the skill may
-//! be hostile.
+//! Checks a skill in its folder: its SKILL.md, and whether the files exist that the body refers
+//! to. Reads everything through the folder's handle and the guard, because the skill may be
+//! hostile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
@@ -66,8 +66,8 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     check_open(&name, &folder, &OmittedNames::default(), |_| false)
 }
 
-/// Checks the skill in an open folder. `is_skill` returns whether a folder in it is a skill of its
-/// own.
+/// Checks the skill in an open folder. `is_skill` returns whether an inner folder is a separate
+/// skill.
 pub(crate) fn check_open(
     name: &str,
     folder: &Folder,
@@ -75,19 +75,19 @@ pub(crate) fn check_open(
     is_skill: impl Fn(&str) -> bool,
 ) -> io::Result<Vec<Finding>> {
     let (mut findings, referenced) = check_skill_md(name, folder)?;
-    let is_part = |inner: &str| is_skill(inner) || referenced.contains(Path::new(inner));
-    findings.extend(contents::findings(folder, names, is_part));
+    let is_expected = |inner: &str| is_skill(inner) || referenced.contains(Path::new(inner));
+    findings.extend(contents::findings(folder, names, is_expected));
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }
 
-/// Returns the path of the example from which a user makes a file: `a.example.json` for `a.json`.
+/// Returns the path of an example that users copy to make a file: `a.example.json` for `a.json`.
 fn example_of(path: &str) -> Option<String> {
     let (stem, extension) = path.rsplit_once('.')?;
     Some(format!("{stem}.example.{extension}"))
 }
 
-/// Returns the findings, and each folder whose SKILL.md is a reference of the body.
+/// Returns the findings, and each inner folder with a SKILL.md that the body refers to.
 fn check_skill_md(name: &str, folder: &Folder) -> io::Result<(Vec<Finding>, BTreeSet<PathBuf>)> {
     let alone = |finding| Ok((vec![finding], BTreeSet::new()));
     let (file_name, file) = match skill_md::open(folder) {
@@ -137,7 +137,7 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<(Vec<Finding>, BTre
     );
     findings.extend(linked::findings(folder, &split, references.iter()));
     let folders = references.iter().filter_map(|reference| {
-        let path = linked::normal(Path::new(""), &reference.path)?;
+        let path = linked::normalised(Path::new(""), &reference.path)?;
         let is_skill_md = path.file_name().is_some_and(is_skill_md);
         path.parent().filter(|_| is_skill_md).map(Path::to_owned)
     });
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_files_that_the_body_names_and_nobody_has_to_make() {
+    fn reports_missing_files_unless_they_have_an_example() {
         let folder = tempfile::tempdir().unwrap();
         let body = "`scripts/a.py` `assets/b.json` [text](url) [c](c.md) [LICENSE](LICENSE)\n";
         let text = format!("---\nname: x\ndescription: Does x. Use for x.\n---\n{body}");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_skill_that_the_body_refers_to_is_a_file_of_the_outer() {
+    fn accepts_nested_skill_that_the_body_refers_to() {
         let folder = tempfile::tempdir().unwrap();
         let skill = |body| format!("---\nname: x\ndescription: Does x. Use for x.\n---\n{body}\n");
         for inner in ["linked", "templates", "other"] {

@@ -18,7 +18,7 @@ use characters::hidden;
 /// public skills is 12.
 const MAX_REPEATS: usize = 15;
 
-/// The number of repeats from which a word must be less than a third of a description.
+/// The number of repeats from which a word must make up less than a third of a description.
 const FEW_REPEATS: usize = 6;
 
 /// The rules for misleading text.
@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "description-repeats",
         "`description` repeats a word many times.",
-        "Say it once. Repeating a word to be found first misleads a model.",
+        "Say it once. Repeating a word to rank higher misleads a model.",
     ),
 ];
 
@@ -50,7 +50,7 @@ pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
                 return;
             };
             let line = reading.split.body_line;
-            let what = "the text that stands for the missing description";
+            let what = "the paragraph in place of a missing description";
             (what, Field { value, line })
         }
     };
@@ -81,7 +81,7 @@ fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
         *counts.entry(word).or_default() += 1;
         all += 1;
     }
-    // If several words have the highest count, takes the first in alphabetical order.
+    // If several words have the highest count, the first in alphabetical order is reported.
     let (word, count) = counts
         .into_iter()
         .max_by_key(|(word, count)| (*count, std::cmp::Reverse(*word)))?;
@@ -89,8 +89,8 @@ fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     is_too_many.then(|| {
         let message = format!(
             "{what} has {} {count} times in {all} words: at most {MAX_REPEATS} times, \
-             and less than a third of the words, are expected; repeating a word to be found \
-             first misleads a model",
+             and less than a third of the words, are expected; repeating a word to rank higher \
+             misleads a model",
             quoted(word)
         );
         Finding::warning("description-repeats", Some(field.line), message)
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_the_paragraph_that_stands_for_a_description() {
+    fn checks_the_paragraph_in_place_of_a_description() {
         for (frontmatter, expected) in [
             ("name: a\ndescription: Adds.", None),
             ("name: a", Some(4)),

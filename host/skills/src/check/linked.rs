@@ -1,5 +1,5 @@
-//! The Markdown files that a SKILL.md refers to, which a model reads like it. Searches them for
-//! hidden text and further references, within bounds.
+//! Searches the Markdown files that a SKILL.md refers to, because a model reads them too. Looks for
+//! hidden text and further references, up to limits.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -21,14 +21,14 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// skill.
 const MAX_ALL_BYTES: u64 = 16 << 20;
 
-/// The maximum number of further files that a message counts besides the one that it names.
-/// Guards against: a file with a thousand links, each compared with all.
+/// The maximum number of files that a message counts in addition to the one that it names.
+/// Guards against: a file with a thousand links, each compared with all others.
 const MAX_OTHERS: usize = 20;
 
-/// The maximum number of further files that are looked for in a linked file.
+/// The maximum number of further files that a search of one linked file finds.
 const MAX_FURTHER: usize = MAX_OTHERS + 1;
 
-/// The maximum number of files in linked files that are looked up for a skill. Guards against:
+/// The maximum number of look-ups, for one skill, of paths in its linked files. Guards against:
 /// paths through many symlinks, which take milliseconds each.
 const MAX_LOOKUPS: usize = 1_000;
 
@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "linked-unchecked",
         "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
-        "Refer to at most 200 files of at most 1 MiB each and 16 MiB in all, or look at the others \
+        "Refer to at most 200 files of at most 1 MiB each and 16 MiB in all, or check the others \
          yourself.",
     ),
     Rule::warning(
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Returns the findings for the Markdown files that a body refers to. Files that it only mentions
-/// are searched for hidden text too.
+/// are searched for hidden text alone.
 pub(super) fn findings<'a>(
     folder: &Folder,
     split: &Split<'_>,
@@ -58,7 +58,7 @@ pub(super) fn findings<'a>(
     let body = split.body;
     let direct: BTreeSet<PathBuf> = references
         .clone()
-        .filter_map(|reference| normal(Path::new(""), &reference.path))
+        .filter_map(|reference| normalised(Path::new(""), &reference.path))
         .collect();
     // Many bodies name a file without its folder, outside of a link or code.
     let words = body.split(|c: char| !(c.is_alphanumeric() || "._-".contains(c)));
@@ -77,10 +77,10 @@ pub(super) fn findings<'a>(
     let mentioned = mentioned.iter().map(|reference| (reference, false));
     for (reference, is_reference) in references.chain(mentioned) {
         let path = Path::new(&*reference.path);
-        if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
+        if !is_markdown(path) || !seen.insert(normalised(Path::new(""), &reference.path)) {
             continue;
         }
-        // The list of missing files has those that cannot be opened.
+        // `check/folder.rs` reports files that cannot be opened.
         let Ok(file) = folder.open_file(path) else {
             continue;
         };
@@ -113,16 +113,16 @@ pub(super) fn findings<'a>(
     findings.extend(unchecked.map(|(line, count)| {
         let message = format!(
             "{count} of the Markdown files that the body refers to were not searched for hidden \
-             text: at most {MAX_FILES} files of at most {MAX_FILE_BYTES} bytes, and \
-             {MAX_ALL_BYTES} bytes in all, are"
+             text: the limits are {MAX_FILES} files, {MAX_FILE_BYTES} bytes in each, and \
+             {MAX_ALL_BYTES} bytes in all"
         );
         Finding::warning("linked-unchecked", Some(line), message)
     }));
     findings
 }
 
-/// Returns the Markdown files of the folder that a body names anywhere: in text, code, HTML, a link
-/// with signs that a template or a pattern has too, behind a variable, or beside other letters.
+/// Returns the Markdown files of the folder that a body names anywhere: in text, code or HTML, in a
+/// link that looks like a template or pattern, after a variable, or next to other letters.
 fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -142,8 +142,7 @@ fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
             if seen.len() > MAX_LOOKUPS {
                 return found;
             }
-            let path = normal(Path::new(""), word);
-            // The file of the body itself.
+            let path = normalised(Path::new(""), word);
             let is_skill_md = |path: &PathBuf| path.as_os_str().eq_ignore_ascii_case("SKILL.md");
             if path.is_some_and(|path| !is_skill_md(&path) && folder.lookup(&path, true).is_ok()) {
                 found.push(Reference {
@@ -157,7 +156,7 @@ fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
-/// `left` is the number of look-ups that are left for the skill.
+/// Subtracts its look-ups from `left`, those that the skill has left.
 fn chain_finding(
     folder: &Folder,
     file: &Path,
@@ -168,7 +167,8 @@ fn chain_finding(
     let parent = file.parent().unwrap_or(Path::new(""));
     let mut further: Vec<(PathBuf, u32)> = Vec::new();
     for reference in relative_links(text, 1) {
-        let Some(path) = normal(parent, &reference.path).filter(|path| is_markdown(path)) else {
+        let Some(path) = normalised(parent, &reference.path).filter(|path| is_markdown(path))
+        else {
             continue;
         };
         let is_known = |(known, _): &(PathBuf, u32)| *known == path;
@@ -205,19 +205,19 @@ fn is_markdown(path: &Path) -> bool {
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// Returns the path in the skill's folder of a path in one of its folders, so that each file has
-/// one path. Returns `None` if it leads out.
-pub(super) fn normal(folder: &Path, path: &str) -> Option<PathBuf> {
-    let mut normal = PathBuf::new();
+/// Joins a path to a folder in the skill, and removes `.` and `..`, so that each file has one path.
+/// Returns `None` if the path leads out of the skill.
+pub(super) fn normalised(folder: &Path, path: &str) -> Option<PathBuf> {
+    let mut normalised = PathBuf::new();
     for part in folder.join(path).components() {
         match part {
-            Component::Normal(part) => normal.push(part),
+            Component::Normal(part) => normalised.push(part),
             Component::CurDir => {}
-            Component::ParentDir if normal.pop() => {}
+            Component::ParentDir if normalised.pop() => {}
             _ => return None,
         }
     }
-    Some(normal)
+    Some(normalised)
 }
 
 #[cfg(test)]
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_which_files_it_did_not_search() {
+    fn reports_files_beyond_the_limits() {
         let names: Vec<String> = (0..MAX_FILES + 1).map(|n| format!("{n}.md")).collect();
         let links: Vec<String> = names.iter().map(|name| format!("[x]({name})")).collect();
         let mut files = vec![skill(&links.join(" "))];
@@ -352,8 +352,8 @@ mod tests {
         files[2].1 = "x".repeat(large);
         let found = found(&files);
         let message = "2 of the Markdown files that the body refers to were not searched for \
-                       hidden text: at most 200 files of at most 1048576 bytes, and 16777216 bytes \
-                       in all, are";
+                       hidden text: the limits are 200 files, 1048576 bytes in each, and 16777216 \
+                       bytes in all";
         assert_eq!(found, [("linked-unchecked", None, 5, message.to_owned())]);
     }
 

@@ -1,8 +1,8 @@
-//! References to files in a skill's body: relative Markdown links, images, and link
+//! Finds references to files in a skill's body: relative Markdown links, images, and link
 //! definitions.
 //!
 //! `check/folder.rs` checks that the files exist. This is not a Markdown parser: it reads
-//! line by line, skips code, and prefers missing a link to reporting a false one.
+//! line by line, skips code, and misses a link rather than reporting a false one.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 /// with a look-up and a finding.
 pub(super) const MAX_REFERENCES: usize = 1000;
 
-/// The rule for references that do not need the file system.
+/// The rule for references that can be checked without the file system.
 pub(super) const RULES: &[Rule] = &[Rule::warning(
     "reference-outside",
     "The body refers to a file outside the skill's folder.",
@@ -31,7 +31,7 @@ pub struct Reference<'a> {
     /// The line of SKILL.md, from 1.
     pub line: u32,
     /// The path relative to the skill's folder, without a leading `./` or an anchor, and with
-    /// escapes such as `%20` decoded. No `..` leads out of the folder, but a symlink may.
+    /// escapes such as `%20` decoded. No `..` leads out of the folder, but a symlink can.
     pub path: Cow<'a, str>,
 }
 
@@ -44,7 +44,7 @@ pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
     relative_links(body, body_line).filter(|reference| !leads_out(&reference.path))
 }
 
-/// Returns the findings for references that do not need the file system.
+/// Returns the findings for references out of the skill's folder.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     relative_links(split.body, split.body_line)
         .filter(|reference| leads_out(&reference.path))
@@ -56,7 +56,7 @@ pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
         })
 }
 
-/// Returns whether a path leads out of its folder, even if it leads back.
+/// Returns whether a path leads out of its folder at any step.
 fn leads_out(path: &str) -> bool {
     let mut depth: usize = 0;
     for part in path.split('/') {
@@ -96,7 +96,7 @@ pub(super) struct Fence {
     pub(super) length: usize,
 }
 
-/// Returns the fence that a line may close: a run of backticks or tildes without text after it.
+/// Returns the closing fence on a line: a run of backticks or tildes without text after it.
 pub(super) fn closing_fence(line: &str) -> Option<Fence> {
     let text = line.trim();
     let mark = *text.as_bytes().first()?;
@@ -121,7 +121,7 @@ pub(super) fn update_fence(open: &mut Option<Fence>, line: &str) -> bool {
             }
             true
         }
-        // A further backtick makes it inline code.
+        // Backticks with another backtick after them are inline code.
         None if is_fence && !(mark == b'`' && info.contains('`')) => {
             *open = Some(Fence { mark, length });
             true
@@ -280,7 +280,7 @@ mod tests {
             ("angle brackets", "[x](<a b.md>)", &["a b.md"]),
             ("escaped blank", "[x](a%20b.md)", &["a b.md"]),
             (
-                "escapes that make no text",
+                "escapes that are not UTF-8",
                 "[x](a%ff%zz%2)",
                 &["a%ff%zz%2"],
             ),
@@ -319,7 +319,7 @@ mod tests {
             ("escaped bracket", "[x\\](a.md)", &[]),
             ("footnote", "[^1]: see a.md", &[]),
             ("not closed", "[x](a.md", &[]),
-            ("no link", "[x] (a.md) x](", &[]),
+            ("not a link", "[x] (a.md) x](", &[]),
             ("code block", "```md\n[x](a.md)\n```\n[y](b.md)", &["b.md"]),
             (
                 "longer fence",

@@ -87,7 +87,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         let folder = quoted(folder_name);
         let accents = if name.contains(is_accent) != folder_name.contains(is_accent) {
             " (one has a letter and its accent as two characters; the reference validator \
-                 takes them for the same)"
+                 treats both as the same)"
         } else {
             ""
         };
@@ -114,7 +114,7 @@ fn is_accent(char: char) -> bool {
     matches!(char, '\u{300}'..='\u{36f}')
 }
 
-/// Returns whether a name may contain a character: a hyphen, a digit, or a letter that is
+/// Returns whether a character is allowed in a name: a hyphen, a digit, or a letter that is
 /// its own lowercase form. The specification mentions both Unicode lowercase letters and
 /// `a-z`; its validator accepts the former.
 fn is_allowed(char: char) -> bool {
@@ -152,7 +152,7 @@ mod tests {
             ("not ascii", "école", "école", &["name-ascii"]),
             ("no case", "数据", "数据", &["name-ascii"]),
             (
-                "accent of its own",
+                "accent as a separate character",
                 "e\u{301}cole",
                 "\u{e9}cole",
                 &["name-characters", "name-folder"],

@@ -1,5 +1,5 @@
-//! Text in a body that some hosts replace or run before a model reads it. skillhost replaces and
-//! runs nothing: the model reads the text as it is.
+//! Finds text in a body that some hosts replace or run before a model reads it. skillhost does
+//! neither: the model reads the text as it is.
 
 use super::links::{MAX_LINE_BYTES, after_code, update_fence};
 use super::{Finding, Rule};
@@ -9,7 +9,7 @@ use crate::frontmatter::Split;
 pub(super) const RULES: &[Rule] = &[Rule::warning(
     "body-placeholder",
     "The body has text that other hosts replace or run, such as `$ARGUMENTS`.",
-    "Say in words what it means. skillhost neither replaces nor runs it.",
+    "Write in words what it means. skillhost neither replaces nor runs it.",
 )];
 
 /// Text that some hosts replace or run.
@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[Rule::warning(
 pub enum PlaceholderKind {
     /// `${CLAUDE_SKILL_DIR}`, the path of the skill's folder.
     SkillDir,
-    /// `$ARGUMENTS`, the text that a user gives with the skill's name.
+    /// `$ARGUMENTS`, the text that a user types after the skill's name.
     Arguments,
     /// `` !`command` ``, the output of a command.
     Command,
@@ -62,8 +62,8 @@ impl PlaceholderKind {
 /// Returns the placeholders in a body, the first of each kind. `first_line` is the line of the
 /// file on which the body starts.
 ///
-/// `$1` does not count, because shell code and amounts of money have it too. A command counts only
-/// outside of code blocks.
+/// `$1` does not count, because shell code and prices contain it too. A command counts only outside
+/// of code blocks.
 pub fn placeholders(body: &str, first_line: u32) -> Vec<Placeholder> {
     let mut found: Vec<Placeholder> = Vec::new();
     let mut fence = None;

@@ -1,4 +1,4 @@
-//! A rule: its id, its severity, and texts for people.
+//! The type of a rule: its id, its severity, and texts for people.
 
 use super::Severity;
 
@@ -7,7 +7,7 @@ use super::Severity;
 pub struct Rule {
     /// The id, which is stable across releases.
     pub id: &'static str,
-    /// The severity of the rule's findings. Single findings may have another severity, where the
+    /// The severity of the rule's findings. A finding may have another severity if the
     /// specification and its reference validator disagree.
     pub severity: Severity,
     /// The fault, in one sentence.

@@ -1,4 +1,4 @@
-//! The table of rules. Each module of rules has a list `RULES`; [`RULE_SETS`] joins them.
+//! The table of rules. Each module with rules has a list `RULES`; [`RULE_SETS`] joins them.
 
 use super::rule::Rule;
 

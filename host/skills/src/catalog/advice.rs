@@ -1,4 +1,4 @@
-//! Advice for an operator whose roots have no skills. Often the operator meant a folder above
+//! Advice for an operator who named roots without skills. Often the operator meant a folder above
 //! or below.
 
 use std::os::fd::AsFd as _;
@@ -11,7 +11,7 @@ use super::tree::{Search, SearchBounds};
 use crate::skill_md;
 use crate::text::count::count;
 
-/// The extra depth of the search for the intended folder. Enough for
+/// The additional depth in the search for the intended folder. Enough for
 /// `plugins/NAME/skills/SKILL`.
 const EXTRA_DEPTH: usize = 4;
 
@@ -20,8 +20,8 @@ const EXTRA_DEPTH: usize = 4;
 const MAX_FOLDERS: usize = 5_000;
 
 impl Catalog {
-    /// Returns advice about roots without skills: it names a folder below that has skills, or
-    /// says that the root is itself a skill. Cheap for roots with skills.
+    /// Returns advice about roots without skills: names a folder below that has skills, or says
+    /// that the root is itself a skill. Fast for roots with skills.
     pub fn advice(&self) -> Vec<String> {
         if self.roots.is_empty() {
             return vec![
@@ -115,7 +115,7 @@ impl Root {
                 None => format!("there are no skills in `{root}`: no folder in it has a SKILL.md"),
             });
         };
-        let holding = count(found.len(), "folder");
+        let folder_count = count(found.len(), "folder");
         let verb = if found.len() == 1 { "holds" } else { "hold" };
         let above = |path: &str| {
             path.rsplit_once('/')
@@ -136,8 +136,8 @@ impl Root {
             format!(", or `--depth {depth}` (in a configuration `depth = {depth}`)")
         });
         Some(format!(
-            "there are no skills in `{root}`, but {holding} below {verb} a SKILL.md: did you mean \
-             `{}`{or_depth}?",
+            "there are no skills in `{root}`, but {folder_count} below {verb} a SKILL.md: did you \
+             mean `{}`{or_depth}?",
             self.base.path.join(best).display()
         ))
     }

@@ -1,4 +1,4 @@
-//! Describing a skill for a listing, from the start of its SKILL.md.
+//! Describes a skill for a listing, from the start of its SKILL.md.
 
 use std::io::{self, Read as _};
 
@@ -12,7 +12,7 @@ use crate::guard::Folder;
 use crate::paragraph;
 use crate::skill_md;
 
-/// The maximum bytes of a SKILL.md that a listing reads: the limit on frontmatter and a
+/// The maximum bytes of a SKILL.md that a listing reads: the limit on frontmatter plus a
 /// margin.
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 

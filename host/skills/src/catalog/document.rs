@@ -1,4 +1,4 @@
-//! Reading SKILL.md files for an index: their text up to a limit, and a stamp that shows
+//! Reads SKILL.md files for an index: their text up to a limit, and a stamp that shows
 //! changes. Calls do not use this, because guests read files themselves.
 
 use std::fs::File;
@@ -24,11 +24,11 @@ pub struct Document {
     pub stamp: DocumentStamp,
 }
 
-/// The time within which two changes may give a file the same stamp. The clocks of some file
-/// systems are as coarse as a second.
+/// The time within which two changes can give a file the same stamp. The clocks of some file
+/// systems count whole seconds.
 const TICK: Duration = Duration::from_secs(2);
 
-/// The state of a file. If it differs, the file's text may have changed.
+/// A summary of a file's status. If it differs, the file's text may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentStamp {
     size: u64,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn document_that_changes_gets_another_stamp() {
+    fn changed_document_gets_another_stamp() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir(&skill).unwrap();

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::guard::Folder;
 
-/// The maximum number of cached folders. Each takes a file descriptor, and keeps a removed
-/// folder alive.
+/// The maximum number of cached folders. Each uses a file descriptor, and keeps the disk space of a
+/// removed folder in use.
 const FOLDERS: usize = 8;
 
 /// The cache uses at most 1 / `DESCRIPTORS_DIVISOR` of the process's file descriptors.
@@ -20,7 +20,7 @@ pub(super) struct FolderCache {
     folders: Mutex<VecDeque<CachedFolder>>,
 }
 
-/// A folder, with the root and the path by which it was opened.
+/// A folder, with the root and path at which it was opened.
 #[derive(Debug)]
 struct CachedFolder {
     root: usize,
@@ -35,7 +35,7 @@ impl CachedFolder {
 }
 
 impl FolderCache {
-    /// Creates a cache for a process that may have this many file descriptors.
+    /// Creates a cache for a process with this limit on file descriptors.
     pub(super) fn new(descriptors: usize) -> Self {
         Self {
             max: FOLDERS.min(descriptors / DESCRIPTORS_DIVISOR),

@@ -1,5 +1,4 @@
-//! The time for which cached names of skills stay valid, and the pauses between the searches
-//! for unknown names.
+//! How long cached names of skills stay valid, and the pauses between searches for unknown names.
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +17,17 @@ const SEARCH_DIVISOR: u32 = 10;
 /// The required freshness of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Names as of now.
+    /// Names that are current.
     Now,
     /// Names that are at most a second old, and less in a small catalog. Used for later
     /// pages of a listing.
     Recent,
-    /// The names of the last search, however old. A folder that was never listed is listed.
-    /// Used for help, which must not search because other calls wait for its thread.
+    /// The names of the last search, however old. Lists a folder only if it was never listed. Used
+    /// for help, which must not search because other calls wait for its thread.
     Known,
 }
 
-/// The pause until a call with an unknown name may search again.
+/// The pause before a call with an unknown name is allowed to search again.
 #[derive(Debug)]
 pub(super) struct SearchPause {
     pub(super) end: Instant,
@@ -47,7 +46,7 @@ impl SearchPause {
         self.end <= Instant::now()
     }
 
-    /// Begins the pause after a search that took this time, even if the search was stopped.
+    /// Begins the pause after a search that took this long, even if the search was stopped.
     pub(super) fn begin(&mut self, took: Duration) {
         self.end = self.end.max(Instant::now() + took * SEARCH_DIVISOR);
     }

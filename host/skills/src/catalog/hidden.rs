@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::omitted;
 
-/// The hidden folders that the search of a root enters. Folders of version control and caches,
-/// such as `.git`, are never entered.
+/// The hidden folders that the search of a root enters. It never enters folders of version control
+/// and caches, such as `.git`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HiddenFolders {
     /// No hidden folder.
@@ -18,8 +18,8 @@ pub enum HiddenFolders {
 }
 
 impl HiddenFolders {
-    /// Creates the set of folders with these names. Returns the first name that is not the name of
-    /// a hidden folder, or that is never entered.
+    /// Creates the set of folders with these names. Fails with the first name that is not the name
+    /// of a hidden folder, or that is never entered.
     pub fn named(names: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let names: BTreeSet<String> = names.into_iter().collect();
         match names.iter().find(|name| !Self::Searched.has(name)) {

@@ -12,7 +12,7 @@ use crate::guard::Folder;
 /// The maximum number of cached names. Guards against: a root with millions of folders.
 const MAX_CACHED: usize = 100_000;
 
-/// The number of seconds within which two changes of a folder may get the same time.
+/// The number of seconds within which two changes of a folder can get the same time.
 const SAME_TIME: u64 = 2;
 
 /// The names of a root's skills.
@@ -44,7 +44,7 @@ impl RootNames {
 pub(super) struct FolderNames {
     listed: Mutex<Option<ListedNames>>,
     pause: Mutex<SearchPause>,
-    /// Held while a call with an unknown name lists the folder.
+    /// Locked while a call with an unknown name lists the folder.
     refreshing: Mutex<()>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct FolderNames {
 struct ListedNames {
     /// The first [`MAX_CACHED`] names.
     names: Arc<Vec<String>>,
-    /// The times of the folder before the listing. `None` if `names` is incomplete.
+    /// The stamp of the folder before the listing. `None` if `names` is incomplete.
     stamp: Option<Stamp>,
     /// True if the names cannot change while the stamp stays the same.
     is_settled: bool,
@@ -94,7 +94,7 @@ impl FolderNames {
         freshness: Freshness,
         list: impl FnOnce() -> (Vec<String>, bool),
     ) -> Arc<Vec<String>> {
-        // Taken before the listing, so that the next call notices a change during it.
+        // Read before the listing, so that the next call notices a change during the listing.
         let stamp = Stamp::of(folder);
         let start = Instant::now();
         if let Some(cached) = &*lock(&self.listed)
@@ -126,8 +126,8 @@ impl FolderNames {
         names
     }
 
-    /// Lists the names for a call that did not find its skill, unless a listing just ended
-    /// or was stopped, or another such call lists them.
+    /// Lists the names for a call that did not find its skill, unless a listing has just ended
+    /// or was stopped, or another such call is listing them.
     pub(super) fn refresh(
         &self,
         folder: &Folder,
@@ -143,7 +143,7 @@ impl FolderNames {
 }
 
 impl ListedNames {
-    /// Returns whether the names are fresh enough, given the folder's present times.
+    /// Returns whether the names are fresh enough, given the folder's current stamp.
     fn is_valid(&self, freshness: Freshness, stamp: Option<Stamp>) -> bool {
         let age = self.start.elapsed();
         let is_unchanged = stamp.is_some() && self.stamp == stamp;
@@ -308,7 +308,7 @@ mod tests {
         cached(MAX_AGE);
         assert!(listed(later, Freshness::Recent, false));
         cached(Duration::ZERO);
-        // The targets of links may change without a change of the folder.
+        // The targets of links can change while the folder stays the same.
         assert!(!listed(later, Freshness::Recent, false));
         assert!(listed(later, Freshness::Now, false));
         cached(MAX_AGE);

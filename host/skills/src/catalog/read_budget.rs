@@ -1,14 +1,14 @@
-//! The reading that one list for models may do, whatever the skills are that it leaves out.
+//! The limits on what one list for models reads, so that skills that it leaves out cost little.
 
-/// The maximum number of skills that a list reads and does not show. Guards against: thousands of
-/// hidden skills, which take no place in a list.
+/// The maximum number of skills that a list reads but does not show. Guards against: thousands of
+/// unlisted skills, which do not fill a list.
 const MAX_LEFT_OUT: usize = 256;
 
 /// The maximum bytes of frontmatter that a list reads. Guards against: skills with 64 KiB of
 /// frontmatter each, which take seconds to parse.
 const MAX_FRONTMATTER_BYTES: usize = 4 << 20;
 
-/// The skills and bytes that a list for models may still read.
+/// The skills and bytes that a list for models can still read.
 #[derive(Debug)]
 pub struct ReadBudget {
     left_out: usize,
@@ -33,8 +33,8 @@ impl ReadBudget {
         }
     }
 
-    /// Returns whether the list must end. It may always read one skill, so each page of a list
-    /// gets further.
+    /// Returns whether the list must end. A new budget is never spent, so each page of a list gets
+    /// further.
     pub fn is_spent(&self) -> bool {
         self.left_out == 0 || self.frontmatter_bytes == 0
     }

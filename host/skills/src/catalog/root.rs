@@ -34,7 +34,7 @@ impl SkillsRoot {
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) base: RootFolder,
-    /// The canonical path, to find callers' absolute paths in this root.
+    /// The canonical path, for callers who name absolute paths in this root.
     real: PathBuf,
     /// The skills by name, in a root with depth.
     tree: Option<SkillTree>,
@@ -58,8 +58,8 @@ impl Root {
         self.tree.as_ref()
     }
 
-    /// Returns the path of a skill in this root. In a root without depth this is the name,
-    /// whether the skill exists or not.
+    /// Returns the path of a skill in this root. In a root without depth, this is the name, even if
+    /// the skill does not exist.
     pub(super) fn path_of<'n>(&self, name: &'n str) -> Option<SkillPath<'n>> {
         match &self.tree {
             None => Some(SkillPath::Name(name)),
@@ -75,13 +75,13 @@ impl Root {
 
     /// Returns whether the root has a skill of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        // A skill that cannot be opened exists, and hides those of later roots.
+        // A skill that cannot be opened still exists, and hides skills of later roots.
         let opened = self.open_skill(name).map_err(FolderError::from);
         !matches!(opened, Err(FolderError::Unknown))
     }
 
     /// Returns the skill that contains an absolute path, and the rest of the path. `sees`
-    /// returns whether the caller may see a skill.
+    /// returns whether the caller is allowed to see a skill.
     pub(super) fn skill_at<'p>(
         &self,
         path: &'p str,
@@ -122,12 +122,12 @@ impl Root {
         })
     }
 
-    /// Searches again for a call that did not find its skill, unless a search just ended.
-    /// Returns whether the call may find it now.
+    /// Searches again for a call that did not find its skill, unless a search has just ended.
+    /// Returns whether the call should look again.
     pub(super) fn refresh(&self) -> bool {
         match &self.tree {
             Some(tree) => tree.refresh(&self.base),
-            // The call has already looked in the folder. Only its help needs the names.
+            // The call has already looked in the folder. It needs the names only for its help.
             None => {
                 let now = SystemTime::now();
                 self.listed.refresh(&self.base.folder, now, || self.list());

@@ -1,5 +1,5 @@
-//! The folder of a configured root: decides which entries may be skills, and opens a skill
-//! by its path, step by step. Names are in `root.rs` and `tree.rs`.
+//! The folder of a configured root: decides which entries can be skills, and opens a skill
+//! by its path, step by step. `root.rs` and `tree.rs` have the names of skills.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -38,7 +38,7 @@ pub(super) struct RootFolder {
     pub(super) path: PathBuf,
 }
 
-/// An entry that looks like a skill and cannot be one.
+/// An entry that looks like a skill but cannot be one.
 #[derive(Debug)]
 pub(super) struct SkippedEntry {
     pub(super) path: PathBuf,
@@ -52,7 +52,7 @@ impl fmt::Display for SkippedEntry {
 }
 
 impl RootFolder {
-    /// Opens the folder. Ambient authority over the file system enters here.
+    /// Opens the folder by its path. Everything below it is opened through this handle.
     pub(super) fn open(root: &SkillsRoot, opener: &Opener) -> io::Result<Self> {
         let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
         let handle = folder.into_std_file().into();
@@ -75,8 +75,8 @@ impl RootFolder {
         })
     }
 
-    /// Opens a skill's folder by its path in the root. Follows a symlink only directly in the
-    /// root, and only if the root's configuration allows it, or within a Kubernetes volume.
+    /// Opens a skill's folder by its path in the root. Follows a symlink only if it is directly in
+    /// the root, and either the root's configuration allows it or it belongs to a Kubernetes volume.
     pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
         let is_in_root = !path.contains('/');
         let opened = self.at_parent(path, |parent, name| {
@@ -171,7 +171,7 @@ impl RootFolder {
     }
 }
 
-/// Opens the folder to which a symlink of a Kubernetes volume leads: `NAME` in the current
+/// Opens the target of a symlink of a Kubernetes volume: the folder `NAME` in the current
 /// generation. Follows no other symlink, so the folder is in the volume.
 fn open_in_volume(volume: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     if !is_volume_link(volume, OsStr::new(name)) {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn names_links_that_may_be_skills_and_no_files() {
+    fn reports_links_that_can_be_skills_but_not_files() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         fs::create_dir(path("a")).unwrap();

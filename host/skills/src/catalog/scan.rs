@@ -1,4 +1,4 @@
-//! A listing of all roots with their problems, for the operator.
+//! Lists all roots with their problems, for the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +12,7 @@ use super::freshness::Freshness;
 use super::root::Root;
 use super::{Catalog, FolderError, Listing, ReadBudget, Skill};
 
-/// The maximum number of entries of a root that are reported one by one for the same reason.
+/// The maximum number of a root's entries that are reported one by one if the reason is the same.
 /// Guards against: a line for each of a thousand symlinks.
 const MAX_ALIKE: usize = 10;
 
@@ -26,7 +26,7 @@ struct SkippedEntries(BTreeMap<String, AlikeEntries>);
 /// Entries that are skipped for the same reason.
 #[derive(Default)]
 struct AlikeEntries {
-    /// At most [`MAX_ALIKE`] entries, and among them the first by path.
+    /// At most [`MAX_ALIKE`] entries, including the first by path.
     paths: Vec<PathBuf>,
     count: usize,
 }
@@ -44,7 +44,7 @@ impl SkippedEntries {
         }
     }
 
-    /// Returns a problem for each entry, or one for all that are alike.
+    /// Returns a problem for each entry, or one for all with the same reason if there are many.
     fn into_problems(self) -> impl Iterator<Item = String> {
         self.0.into_iter().flat_map(|(why, alike)| {
             let shown = |path: &PathBuf| format!("`{}`", path.display());
@@ -60,8 +60,8 @@ impl SkippedEntries {
     }
 }
 
-/// Returns the problems of names that differ only in their Unicode form, such as an accent that is
-/// a character of its own.
+/// Returns the problems of names that differ only in their Unicode form. For example, an accent can
+/// be a separate character.
 fn lookalikes<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
     let mut forms: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for name in names.filter(|name| !name.is_ascii()) {
@@ -88,7 +88,7 @@ fn lookalikes<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
 }
 
 impl Catalog {
-    /// Reads the skills with wanted names. Also returns the problems of all entries.
+    /// Reads the skills that are `wanted`. Also returns the problems of all entries.
     pub(super) fn scan(&self, wanted: impl Fn(&str) -> bool) -> Listing {
         let mut listing = Listing::default();
         let mut taken = BTreeSet::new();

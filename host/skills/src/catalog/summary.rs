@@ -1,5 +1,5 @@
-//! The contents of one skill: its folder, files and scripts, and what its frontmatter declares.
-//! People read them before any part of the skill runs.
+//! Summarises one skill: its folder, files and scripts, and what its frontmatter declares. People
+//! read this before any part of the skill runs.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const MAX_SCRIPTS: usize = 100;
 /// The folder of scripts in a skill, by the Agent Skills specification.
 const SCRIPTS: &str = "scripts/";
 
-/// The contents of one skill.
+/// A summary of one skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillSummary {
@@ -35,7 +35,7 @@ pub struct SkillSummary {
     pub unreadable: usize,
     /// True if the folder has more entries than are counted.
     pub is_partial: bool,
-    /// The paths of files in `scripts/`, sorted: the first hundred.
+    /// The first hundred paths of files in `scripts/`, sorted.
     pub scripts: Vec<String>,
     /// The number of further files in `scripts/`.
     pub more_scripts: usize,
@@ -44,7 +44,7 @@ pub struct SkillSummary {
 }
 
 impl Catalog {
-    /// Returns the contents of a skill. Reads only its SKILL.md.
+    /// Returns the summary of a skill. Of its files, reads only SKILL.md.
     pub fn summary(&self, name: &str) -> Result<SkillSummary, FolderError> {
         let folder = self.skill(name, self.hard_links)?.folder;
         let path = folder.real_path().map_err(|_| FolderError::Unreadable)?;
@@ -128,7 +128,7 @@ mod tests {
     use crate::catalog::SkillsRoot;
 
     #[test]
-    fn counts_readable_files_once_and_the_rest_apart() {
+    fn counts_readable_and_unreadable_files_once() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir_all(skill.join("scripts/deep")).unwrap();

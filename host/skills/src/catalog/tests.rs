@@ -15,7 +15,7 @@ fn skill(place: &tempfile::TempDir, name: &str) {
 }
 
 #[test]
-fn skills_name_is_one_visible_entry_of_a_folder() {
+fn skill_name_is_one_visible_path_component() {
     for name in ["a", "a-b", "a.b", "\u{e4}", "a b", "A"] {
         assert!(Skill::is_name(name), "{name}");
     }
@@ -67,7 +67,7 @@ fn hidden_skill_has_the_number_of_its_root() {
     assert!(catalog.check("c").is_none());
 }
 
-/// Runs a test on a thread without capabilities, so that file modes count even for root.
+/// Runs a test on a thread without capabilities, so that file modes apply even to root.
 fn without_privileges(test: impl FnOnce() + Send) {
     let test = || {
         let none = CapabilitySets {

@@ -1,5 +1,5 @@
-//! The skills of a root with depth: a cache of their names and paths, which decides when to
-//! search again. `tree/search.rs` has the search.
+//! The skills of a root with depth. Caches their names and paths, and decides when to search
+//! again. `tree/search.rs` has the search.
 //!
 //! Cached names are not trusted: a call opens the path step by step through the root's
 //! handle. If the path does not exist, the tree is searched again.
@@ -31,10 +31,10 @@ pub(super) struct SkillTree(Mutex<Searches>);
 struct Searches {
     latest: LatestSearch,
     pause: SearchPause,
-    /// The number of searches that have begun.
+    /// The number of searches so far, including a running one.
     begun: u64,
     is_running: bool,
-    /// The threads that wait for the running search to end. Each has the number of the first
+    /// The threads that wait for the running search to end, each with the number of the first
     /// search that serves it.
     waiting: Vec<(u64, Thread)>,
 }
@@ -100,7 +100,7 @@ impl SkillTree {
         self.names_of_search(number, || Search::of(root))
     }
 
-    /// Searches the tree for a call that did not find its skill, unless a search just ended
+    /// Searches the tree for a call that did not find its skill, unless a search has just ended
     /// or was stopped. Returns whether the names may have changed.
     pub(super) fn refresh(&self, root: &RootFolder) -> bool {
         let number = {
@@ -190,10 +190,10 @@ impl Drop for RunningSearch<'_> {
 impl TreeNames {
     /// Assigns names to the skills at these paths, which are in order of priority.
     ///
-    /// The first skill of a name gets it. The others are named by their path, with dots instead
-    /// of slashes. The skill at `author/name` gets the name `author.name` before a folder that is
-    /// called `author.name`. Otherwise the owner of that folder could choose what a grant for
-    /// `author.name` reads.
+    /// If several skills have a name, the first one keeps it. The others are named by their path,
+    /// with dots instead of slashes. The skill at `author/name` gets the name `author.name` before a
+    /// folder that is called `author.name`. Otherwise the owner of that folder could choose what a
+    /// grant for `author.name` reads.
     fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
         let mut colliding = Vec::new();
@@ -336,13 +336,13 @@ mod tests {
     #[tokio::test]
     async fn stopped_search_begins_a_pause() {
         let fixture = Fixture::new();
-        let (work, search) = fixture.held(2);
+        let (work, search) = fixture.blocked_search(2);
         let (lease, leased) = mpsc::channel::<()>();
         abandon(lease, work, || search.begun.recv().unwrap()).await;
         let begun = Instant::now();
         fixture.tree.lock().pause.end = begun;
         let stopped = Instant::now();
-        drop(search.hold);
+        drop(search.blocker);
         leased.recv().unwrap_err();
         let searches = fixture.tree.lock();
         assert_eq!(searches.latest.number, 1);
@@ -357,10 +357,10 @@ mod tests {
         place: tempfile::TempDir,
     }
 
-    /// The control of a search that waits before its first step until `hold` is dropped.
-    struct HeldSearch {
+    /// The control of a search that waits before its first step until `blocker` is dropped.
+    struct BlockedSearch {
         begun: mpsc::Receiver<()>,
-        hold: mpsc::Sender<()>,
+        blocker: mpsc::Sender<()>,
     }
 
     impl Fixture {
@@ -372,22 +372,25 @@ mod tests {
         }
 
         /// Returns work that asks for the names of a search. If the work begins the search, the
-        /// search waits for the [`HeldSearch`].
-        fn held(
+        /// search waits for the [`BlockedSearch`].
+        fn blocked_search(
             self: &Arc<Self>,
             number: u64,
-        ) -> (impl FnOnce() -> Arc<TreeNames> + Send + use<>, HeldSearch) {
+        ) -> (
+            impl FnOnce() -> Arc<TreeNames> + Send + use<>,
+            BlockedSearch,
+        ) {
             let fixture = Arc::clone(self);
             let (begin, begun) = mpsc::channel();
-            let (hold, held) = mpsc::channel();
+            let (blocker, blocked) = mpsc::channel();
             let work = move || {
                 fixture.tree.names_of_search(number, || {
                     begin.send(()).unwrap();
-                    held.recv().unwrap_err();
+                    blocked.recv().unwrap_err();
                     Search::of(&fixture.root)
                 })
             };
-            (work, HeldSearch { begun, hold })
+            (work, BlockedSearch { begun, blocker })
         }
 
         fn wait_for_waiters(&self, threads: usize) {
@@ -400,7 +403,7 @@ mod tests {
     #[test]
     fn threads_share_the_search_that_begins_after_they_ask() {
         let fixture = Fixture::new();
-        let (first, search) = fixture.held(2);
+        let (first, search) = fixture.blocked_search(2);
         let first = thread::spawn(first);
         search.begun.recv().unwrap();
         let others = [(); 4].map(|()| {
@@ -409,7 +412,7 @@ mod tests {
         });
         fixture.wait_for_waiters(4);
         add_skill(fixture.place.path(), "tea");
-        drop(search.hold);
+        drop(search.blocker);
         first.join().unwrap();
         for other in others {
             let names = other.join().unwrap();
@@ -424,16 +427,16 @@ mod tests {
         for (other, ended) in [(None, 1), (Some(2), 2), (Some(3), 3)] {
             let fixture = Fixture::new();
             add_skill(fixture.place.path(), "tea");
-            let (work, search) = fixture.held(2);
+            let (work, search) = fixture.blocked_search(2);
             let (lease, leased) = mpsc::channel::<()>();
             abandon(lease, work, || search.begun.recv().unwrap()).await;
             let other = other.map(|number| {
-                let (work, search) = fixture.held(number);
+                let (work, search) = fixture.blocked_search(number);
                 let other = thread::spawn(work);
                 fixture.wait_for_waiters(1);
                 (other, search)
             });
-            drop(search.hold);
+            drop(search.blocker);
             leased.recv().unwrap_err();
             if let Some((other, search)) = other {
                 if ended == 3 {
@@ -441,7 +444,7 @@ mod tests {
                     // The abandoned search was stopped.
                     assert_eq!(fixture.tree.lock().latest.number, 1);
                 }
-                drop(search.hold);
+                drop(search.blocker);
                 let names = other.join().unwrap();
                 assert_eq!(names.names().collect::<Vec<_>>(), ["tea"]);
             }
@@ -454,15 +457,15 @@ mod tests {
     #[tokio::test]
     async fn abandoned_thread_waits_for_no_search() {
         let fixture = Fixture::new();
-        let (first, search) = fixture.held(2);
+        let (first, search) = fixture.blocked_search(2);
         let first = thread::spawn(first);
         search.begun.recv().unwrap();
-        let (second, _search) = fixture.held(3);
+        let (second, _search) = fixture.blocked_search(3);
         let (lease, leased) = mpsc::channel::<()>();
         abandon(lease, second, || fixture.wait_for_waiters(1)).await;
         leased.recv().unwrap_err();
         fixture.wait_for_waiters(0);
-        drop(search.hold);
+        drop(search.blocker);
         first.join().unwrap();
         assert_eq!(fixture.tree.lock().begun, 2);
     }

@@ -1,6 +1,6 @@
-//! Unlisted skills: lists for models leave them out, and a call by their exact name still works.
+//! Unlisted skills, which lists for models leave out. A call by their exact name still works.
 //!
-//! Every list, search and suggestion for models asks here. Lists for people have all skills.
+//! Every list, search and suggestion for models uses this file. Lists for people have all skills.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::frontmatter::{self, Frontmatter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unlisted {
-    /// The author asks for it, by `disable-model-invocation: true`.
+    /// The author asks for this, with `disable-model-invocation: true`.
     Author,
     /// SKILL.md is not UTF-8, so it has no description that a model can read.
     Encoding(EncodingFault),
@@ -25,8 +25,8 @@ impl Unlisted {
             .then_some(Self::Author)
     }
 
-    /// Returns the reason in the start of a SKILL.md, if there is one. The start must hold
-    /// the frontmatter.
+    /// Returns the reason in the start of a SKILL.md, if there is one. The start must contain
+    /// the whole frontmatter.
     pub fn in_start(start: &str) -> Option<Self> {
         let fault = EncodingFault::of_start(start.as_bytes());
         fault

@@ -1,5 +1,5 @@
-//! The search of a root's folders for skills, in steps of one directory entry, so that the
-//! caller can yield. It is bounded, and reports where it stopped.
+//! Searches a root's folders for skills, in steps of one directory entry, so that the caller can
+//! stop in between. The search is bounded, and reports where it stopped.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -54,7 +54,7 @@ impl SearchBounds {
 }
 
 /// A search of a root, level by level, sorted by path within a level. Does not search
-/// inside skills. Follows a symlink only if its target itself is a skill.
+/// inside skills. Follows a symlink only if its target is a skill itself.
 pub(in crate::catalog) struct Search<'a> {
     root: &'a RootFolder,
     bounds: SearchBounds,
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the search of a whole root.
+    /// Creates a search of a whole root.
     pub(super) fn of(root: &'a RootFolder) -> Self {
         Self::new(root, SearchBounds::of(root))
     }
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
         EntryCursor::open(parent, name, self.root.folder.opener())
     }
 
-    /// Decides whether a folder is a skill or is to be searched.
+    /// Adds a folder to the skills, or to the folders to list.
     fn visit(&mut self, folder: &ListedFolder, name: &str) {
         let path = if folder.path.is_empty() {
             name.to_owned()
@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
             self.add_skill(path, name);
             return;
         }
-        // Listing refuses symlinks, so only a symlink to a skill, or in a volume, is followed.
+        // Listing refuses symlinks, so a symlink is followed only to a skill or in a volume.
         let listed = match self.list(parent, name) {
             Err(_) if is_volume_link(parent, OsStr::new(name)) => {
                 let opened = self.root.open_path(&path).map_err(io::Error::from);
@@ -259,7 +259,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds a skill. A hidden folder is none, except in a search for advice.
+    /// Adds a skill. A hidden folder is not a skill, except in a search for advice.
     fn add_skill(&mut self, path: String, name: &str) {
         if name.starts_with('.') && !self.bounds.hidden {
             let path = self.root.path.join(path);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_limit_when_met_in_the_lowest_folders() {
+    fn reports_the_limit_when_reached_in_the_lowest_folders() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b"] {
             let folder = place.path().join("x/y").join(folder);
@@ -409,7 +409,7 @@ mod tests {
         }
         let zoo = place.path().join("x/y/zoo");
         fs::create_dir(&zoo).unwrap();
-        // A spelling that is only found by listing the folder.
+        // Only listing the folder finds this spelling.
         fs::write(zoo.join("Skill.mD"), "x").unwrap();
         for (entries, found) in [(25, 1), (15, 0)] {
             let names = search_entries(place.path(), 100, entries);

@@ -1,8 +1,8 @@
-//! Blocks of Markdown in which the fence of a code block is not one: HTML, and indented code.
+//! Blocks of Markdown in which a line of backticks opens no code block: HTML, and indented code.
 
 use super::super::links::{Fence, closing_fence};
 
-/// The columns of indentation from which a line outside of a list is code.
+/// The minimum columns of indentation that make a line outside of a list code.
 const CODE_INDENT: usize = 4;
 
 /// The tags that start a block of HTML, even within a paragraph.
@@ -75,9 +75,9 @@ const BLOCK_TAGS: [&str; 66] = [
     "ul",
 ];
 
-/// The longest closing fences after each line of a text.
+/// The longest closing fence after each line of a text.
 pub(super) struct ClosingFences {
-    /// The lengths of backticks and of tildes.
+    /// For each line, the length in backticks and in tildes.
     after: Vec<[usize; 2]>,
 }
 
@@ -96,13 +96,13 @@ impl ClosingFences {
         Self { after }
     }
 
-    /// Returns whether a line after this one closes a fence.
+    /// Returns whether a later line closes a fence.
     pub(super) fn has(&self, fence: Fence, line: usize) -> bool {
         self.after[line][usize::from(fence.mark == b'~')] >= fence.length
     }
 }
 
-/// A block of HTML, which ends at a blank line. Markdown in it is text.
+/// The state of a block of HTML, which ends at a blank line. It contains no Markdown.
 pub(super) struct HtmlBlock {
     is_open: bool,
     is_after_blank: bool,
@@ -118,7 +118,7 @@ impl Default for HtmlBlock {
 }
 
 impl HtmlBlock {
-    /// Goes on to a line outside of code.
+    /// Updates the state after a line outside of code.
     pub(super) fn update(&mut self, line: &str) {
         let line = line.trim();
         if line.is_empty() {
@@ -146,7 +146,7 @@ fn starts_block(line: &str) -> bool {
     is_end && BLOCK_TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag))
 }
 
-/// Returns whether a line is one tag, of any name.
+/// Returns whether a line is one tag with any name.
 fn is_tag(line: &str) -> bool {
     let inner = line
         .strip_prefix('<')
@@ -161,7 +161,7 @@ fn is_tag(line: &str) -> bool {
     })
 }
 
-/// The lists of a text, which indent the lines in them.
+/// The state of the lists in a text. Lines in a list may be indented without being code.
 #[derive(Default)]
 pub(super) struct Lists {
     is_open: bool,
@@ -169,7 +169,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Goes on to a line outside of code.
+    /// Updates the state after a line outside of code.
     pub(super) fn update(&mut self, line: &str) {
         let text = line.trim_start();
         if is_item(text) {
@@ -180,7 +180,7 @@ impl Lists {
         self.is_after_blank = text.is_empty();
     }
 
-    /// Returns whether a line can be a fence, and is not indented code.
+    /// Returns whether a line can be a fence, because it is not indented code.
     pub(super) fn allow_fence(&self, line: &str) -> bool {
         self.is_open || indent(line) < CODE_INDENT
     }
@@ -198,7 +198,7 @@ fn is_item(text: &str) -> bool {
     after.is_some_and(|after| after.is_empty() || after.starts_with([' ', '\t']))
 }
 
-/// Returns the columns before the text of a line.
+/// Returns the number of columns before the text of a line.
 pub(super) fn indent(line: &str) -> usize {
     let mut columns = 0;
     for byte in line.bytes() {

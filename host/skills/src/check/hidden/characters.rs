@@ -1,4 +1,4 @@
-//! Hidden characters of a text, except those that emoji and some scripts need.
+//! Finds the hidden characters of a text, except those that emoji and some scripts need.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ const JOINING: [RangeInclusive<char>; 7] = [
     '\u{fe70}'..='\u{fefc}',
 ];
 
-/// Symbols that may be emoji, and the modifiers of skin colour.
+/// Symbols that can be emoji, and the modifiers of skin colour.
 const SYMBOLS: [RangeInclusive<char>; 5] = [
     '\u{a9}'..='\u{ae}',
     '\u{203c}'..='\u{2049}',
@@ -25,7 +25,7 @@ const SYMBOLS: [RangeInclusive<char>; 5] = [
     '\u{1f000}'..='\u{1faff}',
 ];
 
-/// The emoji before the tags of a regional flag.
+/// The emoji that starts a regional flag. Tags follow it.
 const BLACK_FLAG: char = '\u{1f3f4}';
 
 /// The character that ends the tags of a regional flag.
@@ -40,7 +40,7 @@ const MAX_FLAG_TAGS: usize = 5;
 pub(super) enum Kind {
     /// A tag character, an invisible copy of an ASCII character.
     Tag,
-    /// A control or mark of the direction of text.
+    /// A control or mark for the direction of text.
     Direction,
     /// A character without width: a space, joiner, selector or filler.
     ZeroWidth,
@@ -74,16 +74,17 @@ pub(super) fn kind(c: char) -> Kind {
     }
 }
 
-/// Returns the hidden characters of a text with their numbers in the text, except legitimate
-/// ones: line breaks, the selector after an emoji, the tags of a regional flag, and a joiner
-/// between two emoji or two letters of a script that uses joiners.
+/// Returns the hidden characters of a text, each with its position in characters.
+///
+/// Leaves out legitimate ones: line breaks, the selector after an emoji, the tags of a regional
+/// flag, and a joiner between two emoji or two letters of a script that uses joiners.
 pub(super) fn hidden(text: &str) -> Vec<(usize, char)> {
     let is_in = |ranges: &[RangeInclusive<char>], c: Option<char>| {
         c.is_some_and(|c| !is_hidden(c) && ranges.iter().any(|range| range.contains(&c)))
     };
     let mut found = Vec::new();
     let mut before = None;
-    // The number of the last tag of a flag.
+    // The position of the last tag of a flag.
     let mut flag_end = None;
     let mut chars = text.chars().enumerate();
     while let Some((number, c)) = chars.next() {
@@ -99,7 +100,7 @@ pub(super) fn hidden(text: &str) -> Vec<(usize, char)> {
                     || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
             }
             '\u{200c}' | '\u{200d}' if is_in(&JOINING, before) => is_in(&JOINING, after),
-            // A selector may stand between an emoji and its joiner.
+            // A selector may come between an emoji and its joiner.
             '\u{200d}' => {
                 (is_in(&SYMBOLS, before) || before == Some('\u{fe0f}')) && is_in(&SYMBOLS, after)
             }
@@ -113,8 +114,8 @@ pub(super) fn hidden(text: &str) -> Vec<(usize, char)> {
     found
 }
 
-/// Returns the number of tags after a black flag if they are those of a regional flag. The
-/// number includes the tag that ends them.
+/// Returns the number of tags after a black flag, including the one that ends them. Returns `None`
+/// if they do not make a regional flag.
 fn flag_tags(after: impl Iterator<Item = char>) -> Option<usize> {
     let is_region = |c: char| matches!(c, '\u{e0030}'..='\u{e0039}' | '\u{e0061}'..='\u{e007a}');
     for (tags, c) in after.take(MAX_FLAG_TAGS + 1).enumerate() {

@@ -1,16 +1,17 @@
-//! HTML comments in Markdown. A rendered page does not show them, but a model reads them.
+//! Finds long HTML comments in Markdown. A rendered page does not show them, but a model reads them.
 
 use super::super::links::{Fence, MAX_LINE_BYTES, after_code, update_fence};
 use super::blocks::{ClosingFences, HtmlBlock, Lists, indent};
 
-/// The weight from which a comment may hold an instruction. In six public collections with 3,491
-/// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:
-/// markers of generators ("AUTO-GENERATED FILE - DO NOT EDIT MANUALLY") and of sections, and short
-/// hints in templates. The longer ones mostly tell a reader what to write or do, such as one of 94
-/// characters that names a tool to call.
+/// The minimum weight of a comment that is long enough for an instruction.
+///
+/// In six public collections with 3,491 skills, 3,100 of the 3,293 comments in SKILL.md and the
+/// files that it links are shorter: marks of generators ("AUTO-GENERATED FILE - DO NOT EDIT
+/// MANUALLY") and of sections, and short hints in templates. Most longer ones tell a reader what
+/// to write or do. For example, one with 94 characters names a tool to call.
 const MIN_WEIGHT: usize = 60;
 
-/// The maximum characters that are kept of a comment, to be quoted.
+/// The maximum characters of a comment that are kept to quote it.
 const MAX_KEPT_CHARS: usize = 100;
 
 /// A comment that is long enough for an instruction.
@@ -23,25 +24,25 @@ pub(super) struct Comment {
 }
 
 /// A comment that is not closed yet.
-struct Open {
+struct OpenComment {
     line: u32,
     /// True if it starts its line. It then ends only at `-->` or at the end of the text.
-    /// Otherwise it also ends with its paragraph, and is then visible text.
+    /// Otherwise it also ends with its paragraph, and counts as visible text.
     is_block: bool,
-    text: Text,
+    text: CommentText,
 }
 
 /// The weight and the start of a comment's text.
 #[derive(Default)]
-struct Text {
+struct CommentText {
     weight: usize,
     start: String,
     kept: usize,
     last: Option<char>,
 }
 
-impl Text {
-    /// Adds a part. Blanks and repeated signs, such as in a line of `=`, count once.
+impl CommentText {
+    /// Adds a part. Repeated blanks and signs, such as in a line of `=`, count once.
     fn push(&mut self, part: &str) {
         for c in part.chars() {
             let c = if c.is_whitespace() { ' ' } else { c };
@@ -51,7 +52,7 @@ impl Text {
                 continue;
             }
             self.last = Some(c);
-            // A character of Chinese, Japanese or Korean holds about as much as three letters.
+            // A Chinese, Japanese or Korean character says about as much as three letters.
             self.weight += if c >= '\u{2e80}' { 3 } else { 1 };
             if self.kept < MAX_KEPT_CHARS {
                 self.start.push(c);
@@ -76,7 +77,7 @@ impl Text {
 pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
     let mut found = Vec::new();
     let mut fence: Option<Fence> = None;
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenComment> = None;
     let (mut html, mut lists) = (HtmlBlock::default(), Lists::default());
     let closing = ClosingFences::of(text);
     for ((line, number), at_line) in text.lines().zip(first_line..).zip(0..) {
@@ -104,7 +105,7 @@ pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
         if at == 0 && can_be_fence {
             let was_open = fence.is_some();
             let is_code = update_fence(&mut fence, line);
-            // A list item ends its fence: the rest of the text is no code.
+            // A fence in a list ends with its item: the rest of the text is not code.
             let is_endless = !was_open && fence.is_some_and(|fence| !closing.has(fence, at_line));
             if is_endless && indent(line) > 0 {
                 fence = None;
@@ -113,14 +114,14 @@ pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
             }
         }
         while let Some(start) = comment_start(line, at, html.is_open()) {
-            let mut text = Text::default();
+            let mut text = CommentText::default();
             // `<!-->` is a whole comment.
             let end = line[start + 2..].find("-->").map(|end| start + 2 + end);
             let inner = (start + 4).min(end.unwrap_or(line.len()));
             text.push(&line[inner..end.unwrap_or(line.len())]);
             let Some(end) = end else {
                 let is_block = line[..start].trim().is_empty();
-                open = Some(Open {
+                open = Some(OpenComment {
                     line: number,
                     is_block,
                     text,
@@ -141,7 +142,7 @@ fn starts_fence(line: &str) -> bool {
     update_fence(&mut None, line)
 }
 
-/// Returns where the first comment outside of inline code starts, at or after `at`. A block of HTML
+/// Returns the start of the first comment outside of inline code, at or after `at`. A block of HTML
 /// has no inline code.
 fn comment_start(line: &str, mut at: usize, is_html: bool) -> Option<usize> {
     let first = at + line[at..].find("<!--")?;
@@ -193,7 +194,7 @@ mod tests {
             (format!("a <!-- not closed\n\n{LONG}"), &[]),
             (format!("a <!-- b\n```\n{LONG} -->\n```"), &[]),
             (format!("a <!-- b\n{LONG} -->"), &[1]),
-            // A fence with four blanks is a line of code, but not in a list.
+            // A fence after four blanks is a line of code, except in a list.
             (format!("a\n\n    ```\n\n<!-- {LONG} -->"), &[5]),
             (format!("a\n\n    ```\n\n<!-- {LONG} -->\n    ```"), &[5]),
             (format!("- a\n\n\t```\n\t<!-- {LONG} -->\n\t```"), &[]),
@@ -205,14 +206,14 @@ mod tests {
                 format!("- a\n\nb\n\n    ```\n<!-- {LONG} -->\n    ```"),
                 &[6],
             ),
-            // A list item ends its fence.
+            // A fence in a list ends with its item.
             (
                 format!("1. a\n   ```\n   make\n\nb\n\n<!-- {LONG} -->"),
                 &[7],
             ),
             (format!("1. a\n   ```\n   <!-- {LONG} -->\n   ```"), &[]),
             (format!("```\n<!-- {LONG} -->"), &[]),
-            // A block of HTML has no code, until a blank line.
+            // A block of HTML has no code blocks. It ends at a blank line.
             (format!("<div>\n```\n<!-- {LONG} -->\n```\n</div>"), &[3]),
             (format!("<div>\n`<!-- {LONG} -->`\n</div>"), &[2]),
             (format!("<rules>\n```\n<!-- {LONG} -->\n```"), &[3]),

@@ -1,12 +1,12 @@
-//! Hidden text in a whole file: SKILL.md or a Markdown file that it links.
+//! Finds hidden text in a whole file: SKILL.md or a Markdown file that it refers to.
 
 use super::super::{Finding, Rule};
 use super::characters::{Kind, hidden, kind};
 use super::comments::long_comments;
 use crate::frontmatter::{Split, quoted};
 
-/// The number of adjacent zero-width characters from which they may hold a text. A single
-/// one often comes from a web page or an editor.
+/// The minimum number of adjacent zero-width characters that are reported, because they can encode
+/// a text. A single one often comes from a web page or an editor.
 const MIN_RUN: usize = 2;
 
 /// The maximum number of lines that a message names.
@@ -18,35 +18,35 @@ pub(in super::super) const RULES: &[Rule] = &[
         "hidden-tags",
         "A file has tag characters, which are invisible copies of ASCII characters.",
         "Remove them. A model can read a text in them that no person sees. The tags of a regional \
-         flag are no finding.",
+         flag are not reported.",
     ),
     Rule::warning(
         "hidden-direction",
         "A file has characters that change the direction of text.",
-        "Remove them. They show a person another order of characters than a model reads. Marks \
-         beside letters that are written from right to left are no finding.",
+        "Remove them. A person sees the characters in another order than a model reads. Marks \
+         beside letters that are written from right to left are not reported.",
     ),
     Rule::warning(
         "hidden-run",
         "A file has several adjacent zero-width characters.",
         "Remove them. A model can read a text in them that no person sees. Those of emoji and \
-         joiners between letters that need them are no finding.",
+         joiners between letters that need them are not reported.",
     ),
     Rule::warning(
         "hidden-control",
-        "A file has control characters, or others that are not visible.",
+        "A file has control characters, or other invisible characters.",
         "Remove them. A terminal may obey them, and a model can read a text in them that no person \
-         sees. Tabs and line ends are no finding.",
+         sees. Tabs and line ends are not reported.",
     ),
     Rule::warning(
         "hidden-comment",
         "A Markdown file has an HTML comment that is long enough for an instruction.",
         "Write it as visible text, or remove it. A rendered page does not show a comment, but a \
-         model reads it. Comments in code blocks are no finding.",
+         model reads it. Comments in code blocks are not reported.",
     ),
 ];
 
-/// The places of one kind of hidden text in a file.
+/// The occurrences of one kind of hidden text in a file.
 #[derive(Default)]
 struct Places {
     /// The number of characters or comments.
@@ -70,7 +70,7 @@ impl Places {
         }
     }
 
-    /// Returns a finding, if there are places. `what` is a noun for one of them.
+    /// Returns a finding if anything was found. `what` is the noun for one occurrence.
     fn finding(&self, rule: &'static str, what: &str, why: &str) -> Option<Finding> {
         let (first, others) = self.lines.split_first()?;
         let count = match self.count {
@@ -90,8 +90,8 @@ impl Places {
     }
 }
 
-/// Returns the findings for a SKILL.md. Searches the frontmatter for characters too, unless
-/// `is_reported`: a finding already names those of its name or description.
+/// Returns the findings for a SKILL.md. Leaves out hidden characters of the frontmatter if
+/// `is_reported`: another finding already names those of its name or description.
 pub(in super::super) fn skill_findings(
     text: &str,
     split: &Split<'_>,
@@ -138,7 +138,7 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
                         _ => runs.add(number, 1),
                     }
                 }
-                // Fonts show symbols for them.
+                // Fonts have symbols for these.
                 Kind::Other if is_private_use(c) => {}
                 Kind::Other => controls.add(number, 1),
             }
@@ -171,7 +171,7 @@ fn comment_finding(text: &str, first_line: u32) -> Option<Finding> {
     places.finding("hidden-comment", "long HTML comment", &why)
 }
 
-/// Returns whether a character is a mark that text of both directions needs.
+/// Returns whether a character is a mark that text in both directions needs.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
 }
@@ -192,7 +192,7 @@ fn is_right_to_left(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the rules, lines and messages' starts of findings.
+    /// Returns the rule and line of each finding.
     fn found(text: &str) -> Vec<(&'static str, u32)> {
         let findings = file_findings(text);
         let shown = findings
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn legitimate_characters_are_no_finding() {
+    fn legitimate_characters_are_not_reported() {
         let england = "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}";
         for text in [
             england,

@@ -1,4 +1,4 @@
-//! Text that people or programs read: numbers with nouns, similar names, JSON strings, TOML
+//! Writes text that people or programs read: numbers with nouns, similar names, JSON strings, TOML
 //! keys, digests, media types, and lines without hidden characters.
 
 pub mod count;

@@ -96,7 +96,7 @@ impl Trust {
     ///
     /// If somebody else can change a step of its path, or a step cannot be read.
     pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
-        PathWalk::new(self).to(path, false)
+        PathWalk::new(self).check_to_end(path, false)
     }
 
     /// Checks every step of a path except the file or folder at its end.
@@ -126,7 +126,7 @@ impl Trust {
     /// Checks a folder in which a file or folder will be created. Accepts a sticky folder such as
     /// `/tmp`, because others cannot replace a file in it.
     fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
-        PathWalk::new(self).to(folder, true).map(drop)
+        PathWalk::new(self).check_to_end(folder, true).map(drop)
     }
 
     /// Returns whether a user's files are trusted.

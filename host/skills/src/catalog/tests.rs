@@ -124,7 +124,7 @@ fn unreadable_skill_still_hides_those_of_later_roots() {
 fn caches_a_folder_unless_it_is_a_mount() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("skill")).unwrap();
-    // Every Linux has this mount.
+    // Every Linux machine has the mount `/proc`.
     for (root, name, expected) in [
         (root.path(), "skill", true),
         (Path::new("/"), "proc", false),

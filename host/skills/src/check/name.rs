@@ -100,12 +100,12 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
 }
 
 fn required(folder_name: &str, field: Option<&Field<String>>) -> Finding {
-    let (is, line) = match field {
+    let (what, line) = match field {
         Some(field) => ("empty", Some(field.line)),
         None => ("missing", None),
     };
     let folder = quoted(folder_name);
-    let message = format!("`name` is {is}: {folder}, the folder's name, is expected");
+    let message = format!("`name` is {what}: {folder}, the folder's name, is expected");
     Finding::error("name-required", line, message)
 }
 

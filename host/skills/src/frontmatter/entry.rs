@@ -1,4 +1,4 @@
-//! The output of the strict and the lenient parser for [`super::fields`]: keys with their
+//! The output of the strict and the lenient parser, which [`super::fields`] reads: keys with their
 //! lines, and values with their source text.
 
 use std::borrow::Cow;
@@ -19,13 +19,13 @@ pub(super) enum YamlValue<'a> {
     /// Unquoted text, which YAML may interpret as a number, a boolean or null.
     Plain(Cow<'a, str>),
     /// A list with its items and its source text.
-    List { items: Items<'a>, written: &'a str },
+    List { items: Items<'a>, source: &'a str },
     /// A map with its source text, and with its entries if it is not inside another map.
     Map {
         entries: Vec<YamlEntry<'a>>,
-        written: &'a str,
+        source: &'a str,
     },
 }
 
-/// The items, if all are scalars.
+/// The items of a list, or `None` if some are not scalars.
 pub(super) type Items<'a> = Option<Vec<Cow<'a, str>>>;

@@ -1,4 +1,4 @@
-//! Turns the entries of a parser into fields: sorts them by key, checks the types of their
+//! Turns the entries of a parser into fields: assigns them by key, checks the types of their
 //! values, and converts values of other types.
 //!
 //! `check` has the specification's limits on text, such as the length of a name.
@@ -6,7 +6,7 @@
 use super::entry::{YamlEntry, YamlValue};
 use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
 
-/// Sorts entries into fields. If a key is repeated, the first one counts.
+/// Assigns entries to fields. If a key is repeated, the first one counts.
 pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
     let mut found = Frontmatter::default();
     for entry in entries {
@@ -34,9 +34,9 @@ fn text(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut V
     *slot = Some(Field { value, line });
 }
 
-/// Converts `allowed-tools`: one text, or a list, which many skills have.
+/// Converts `allowed-tools`, which must be one text. Also accepts a list, as in many skills.
 fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
-    let YamlValue::List { items, written } = &entry.value else {
+    let YamlValue::List { items, source } = &entry.value else {
         return text(slot, entry, problems);
     };
     if let Some(first) = slot {
@@ -58,7 +58,7 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
         None => (
             ProblemKind::WrongType,
             "`allowed-tools` is a list whose items are not all text",
-            (*written).to_owned(),
+            (*source).to_owned(),
         ),
     };
     let line = entry.line;
@@ -86,9 +86,9 @@ fn metadata(
         problems.push(duplicate(&entry.key, line, first.line));
         return;
     }
-    let is = match entry.value {
-        YamlValue::Map { entries, written } => {
-            problems.extend(written.starts_with('{').then(|| braces(line)));
+    let what = match entry.value {
+        YamlValue::Map { entries, source } => {
+            problems.extend(source.starts_with('{').then(|| braces(line)));
             let value = pairs(entries, problems);
             *slot = Some(Field { value, line });
             return;
@@ -102,7 +102,7 @@ fn metadata(
         YamlValue::List { .. } => "a list",
         YamlValue::Text(_) | YamlValue::Plain(_) => "text",
     };
-    let message = format!("`metadata` is {is}, not a map of keys to text");
+    let message = format!("`metadata` is {what}, not a map of keys to text");
     problems.push(problem(ProblemKind::WrongType, line, message));
 }
 
@@ -136,7 +136,7 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
     let is_bare = matches!(entry.value, YamlValue::Plain(_));
     let value = match entry.value {
         YamlValue::Text(text) | YamlValue::Plain(text) => text.trim().to_owned(),
-        YamlValue::List { written, .. } | YamlValue::Map { written, .. } => written.to_owned(),
+        YamlValue::List { source, .. } | YamlValue::Map { source, .. } => source.to_owned(),
     };
     pairs.push(Pair {
         key: entry.key.into_owned(),
@@ -165,13 +165,13 @@ fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Probl
                 text.into_owned(),
             ),
         },
-        YamlValue::List { written, .. } => {
+        YamlValue::List { source, .. } => {
             let what = "a list".to_owned();
-            (ProblemKind::WrongType, what, "", written.to_owned())
+            (ProblemKind::WrongType, what, "", source.to_owned())
         }
-        YamlValue::Map { written, .. } => {
+        YamlValue::Map { source, .. } => {
             let what = "a map".to_owned();
-            (ProblemKind::WrongType, what, "", written.to_owned())
+            (ProblemKind::WrongType, what, "", source.to_owned())
         }
     };
     let message = format!("{} is {what}, not text{advice}", quoted(path));

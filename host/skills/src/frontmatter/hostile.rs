@@ -1,5 +1,5 @@
-//! Tests of the reader on hostile texts: SKILL.md files with pieces removed, doubled,
-//! swapped and inserted, and the worst texts of their kind. The texts are the same in
+//! Tests of the reader with hostile texts: SKILL.md files with pieces removed, doubled,
+//! swapped and inserted, and the slowest texts of each kind. The texts are the same in
 //! every run. The tests of `check` use them too.
 
 use super::*;
@@ -29,7 +29,7 @@ const PIECES: &str = "---\n¦---¦...\n¦\n¦\r\n¦\r¦\t¦ ¦  ¦:¦: ¦- ¦? �
 pub(crate) fn texts(count: usize) -> impl Iterator<Item = String> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     std::iter::repeat_with(move || {
-        let mut text = random.of(&SEEDS).to_owned();
+        let mut text = random.choice(&SEEDS).to_owned();
         for _ in 0..=random.below(6) {
             mutate(&mut text, &mut random);
         }
@@ -49,7 +49,7 @@ fn mutate(text: &mut String, random: &mut Random) {
             text.insert_str(random.range(text).0, &piece);
         }
         4 => {
-            let other = random.of(&SEEDS);
+            let other = random.choice(&SEEDS);
             let (start, end) = random.range(other);
             text.insert_str(from, &other[start..end]);
         }
@@ -57,7 +57,7 @@ fn mutate(text: &mut String, random: &mut Random) {
     }
 }
 
-/// A xorshift generator: the same numbers everywhere.
+/// A xorshift generator, which returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -69,13 +69,13 @@ impl Random {
         usize::try_from(self.0 % limit).unwrap_or(0)
     }
 
-    fn of(&mut self, texts: &[&'static str]) -> &'static str {
+    fn choice(&mut self, texts: &[&'static str]) -> &'static str {
         texts[self.below(texts.len())]
     }
 
     fn piece(&mut self) -> &'static str {
         let pieces: Vec<_> = PIECES.split('¦').collect();
-        self.of(&pieces)
+        self.choice(&pieces)
     }
 
     /// Returns a short range of a text. It starts and ends at character boundaries.
@@ -143,14 +143,14 @@ fn lines(reading: &Reading<'_>) -> Vec<u32> {
     lines
 }
 
-/// The pieces of the worst texts of their kind, separated by `¦`.
+/// The pieces whose repetition makes the slowest texts of each kind, separated by `¦`.
 const WORST: &str = "[¦{¦- ¦? ¦a: ¦a:\n¦a: b: c\n¦&a ¦*a ¦!a ¦!¦\"¦'¦\\¦# \n¦\t¦\n¦\r¦ \n¦a: |\n¦\
     a: >\n\n¦a: \"\n¦[a, ¦{a: ¦a: &a [*a,*a]\n¦metadata:\n a: @\n¦ a:\n¦a b ¦é¦- - - ¦\
     a: 'b\n¦<<: ¦%¦: ¦|¦\u{feff}¦a: [\n¦a: {b: c}\n¦\"a\": ¦? a\n¦...¦--- ";
 
 const PREFIXES: &str = "¦a: ¦a:\n  ¦description: @¦metadata:\n  a: @\n  ¦a: \"¦a: |\n  ";
 
-/// Reads texts of the maximum length, each the worst of its kind. The bound is far above linear
+/// Reads texts of the maximum length, each the slowest of its kind. The bound is far above linear
 /// time in a debug build, and far below quadratic time.
 #[test]
 fn hostile_frontmatter_takes_little_time() {
@@ -177,7 +177,7 @@ pub(crate) fn processor_time() -> std::time::Duration {
     std::time::Duration::from_nanos(nanoseconds)
 }
 
-/// The tests of processor time could not fail on a kernel that does not count it.
+/// On a kernel that does not count processor time, the tests that measure it would always pass.
 #[test]
 fn processor_time_of_a_thread_is_counted() {
     let is_counted = (0..1_000_000).any(|_| {

@@ -2,7 +2,7 @@
 //!
 //! It cuts the text at lines that start with a key at the outermost indentation, and parses
 //! each piece as YAML by itself, so that one invalid value does not affect the others. Only
-//! a piece that is invalid by itself is taken as text.
+//! a piece that is invalid by itself is read as text.
 //!
 //! [`super::text`] extracts the text of such a value.
 
@@ -102,8 +102,8 @@ impl<'a> Piece<'a> {
         }
         let inner = pieces(rest, self.line.saturating_add(1));
         let entries = read(inner, KeyLevel::Inner, loose_key);
-        let written = rest.trim();
-        (!entries.is_empty()).then_some(YamlValue::Map { entries, written })
+        let source = rest.trim();
+        (!entries.is_empty()).then_some(YamlValue::Map { entries, source })
     }
 }
 
@@ -121,10 +121,10 @@ fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
         .map(|item| item.map(|item| Cow::Owned(text::unquoted(item.trim()))))
         .collect();
     let items = items.filter(|items| !items.is_empty());
-    let written = rest.trim();
+    let source = rest.trim();
     items.map(|items| YamlValue::List {
         items: Some(items),
-        written,
+        source,
     })
 }
 
@@ -173,8 +173,8 @@ fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> 
 /// item continues a list.
 fn ends(piece: &Piece<'_>, line: &str) -> bool {
     let line = line.trim_end();
-    let goes_on = piece.key == "description" || line.starts_with(['-', '#']);
-    !goes_on && (line.contains(": ") || line.ends_with(':'))
+    let continues = piece.key == "description" || line.starts_with(['-', '#']);
+    !continues && (line.contains(": ") || line.ends_with(':'))
 }
 
 /// Returns the key at the start of a line, and the start of its value.
@@ -196,8 +196,8 @@ fn key(line: &str) -> Option<(&str, usize)> {
     }
     let rest = line[after..].trim_start_matches([' ', '\t']);
     let value = rest.strip_prefix(':')?;
-    // `name:value` is not a key in YAML, but nothing else makes sense if the format defines
-    // the key. This is not true for `https://…`.
+    // `name:value` is not a key in YAML, but authors mean one if the format defines the key.
+    // `https://…` is not a key.
     let is_key = value.is_empty() || value.starts_with(char::is_whitespace) || KEYS.contains(&key);
     is_key.then_some((key, line.len() - value.len()))
 }
@@ -243,7 +243,7 @@ mod tests {
                 "description@2 \"one two, three\"\nname@4 plain \"a\"\n",
             ),
             (
-                "line with a colon that starts with no key",
+                "line with a colon, but no key at its start",
                 "name: a\nuse when: b: c\ndescription: d\nuse when: e: f\n",
                 "name@2 plain \"a\"\ndescription@4 \"d use when: e: f\"\n",
             ),
@@ -283,7 +283,7 @@ mod tests {
                 "metadata@2 {author@3: Text(\"@a\")}{b@4: Plain(\"c\")}\nname@5 plain \"d\"\n",
             ),
             (
-                "list of what YAML refuses",
+                "list of items that YAML refuses",
                 "allowed-tools:\n  - *\n# c\n  - \"B\"\nname: d\n",
                 "allowed-tools@2 [\"*\", \"B\"]\nname@6 plain \"d\"\n",
             ),

@@ -192,7 +192,7 @@ mod tests {
                 1,
             ),
             (
-                "fence with more on it",
+                "fence with text after it",
                 "---yaml\na: b\n---\n",
                 None,
                 "---yaml\na: b\n---\n",

@@ -1,7 +1,7 @@
 //! The lenient parser's rules for a value: blocks, quotes and plain text that are invalid
 //! YAML.
 //!
-//! The rules keep all words: they take text unchanged where YAML would fail.
+//! The rules keep all words: they leave text unchanged where YAML would fail.
 //! [`super::lenient`] finds the start and end of a value.
 
 /// Returns the text of a value. `first` is the rest of the key's line, and `rest` are the
@@ -113,8 +113,9 @@ pub(super) fn unquoted(text: &str) -> String {
     }
 }
 
-/// Returns the text before the closing quote, with escapes decoded, and the text after it,
-/// if any. An unknown escape, the usual reason for invalid YAML, keeps its backslash.
+/// Returns the text before the closing quote, with escapes decoded, and the text after it, or
+/// `None` without a closing quote. An unknown escape, the usual reason for invalid YAML, keeps its
+/// backslash.
 fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
     let mut content = String::with_capacity(inner.len());
     let mut chars = inner.chars();

@@ -5,9 +5,9 @@
 //! line of each key, the source text of a value (`1.10` is not a number here), and the
 //! difference between quoted and plain scalars.
 //!
-//! Anchors, aliases and tags are refused. No skill needs them, the reference validator
+//! Refuses anchors, aliases and tags. No skill needs them, the reference validator
 //! refuses them too, and authors mean `&this` and `!that` at the start of a description as
-//! text. It also prevents a "billion laughs" expansion.
+//! text. This also prevents a "billion laughs" expansion.
 //!
 //! [`super::fields`] has the meaning of keys, and [`super::lenient`] parses invalid YAML.
 
@@ -29,15 +29,15 @@ const MAX_EVENTS: usize = 2048;
 /// skills nest two or three.
 const MAX_NESTING: usize = 32;
 
-/// The error of an invalid frontmatter.
+/// The reason why frontmatter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     pub(super) line: u32,
     pub(super) message: String,
 }
 
-/// Parses `yaml`, which starts on `first_line` of the file, as one map. Blanks and comments
-/// alone are an empty map.
+/// Parses `yaml`, which starts on `first_line` of the file, as one map. Text with only blanks and
+/// comments is an empty map.
 pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<YamlEntry<'_>>, YamlError> {
     document(yaml, first_line, |events| Ok(events.mapping(0)?.0))
 }
@@ -66,7 +66,7 @@ fn document<'a, T: Default>(
     Ok(read)
 }
 
-/// The parser's events, counted, with their lines.
+/// The parser's events with their lines, up to a limit.
 struct YamlEvents<'a> {
     parser: Parser<'a, StrInput<'a>>,
     source: &'a str,
@@ -139,8 +139,8 @@ impl<'a> YamlEvents<'a> {
             Event::Scalar(text, style, ..) => scalar(text, style, &span),
             Event::SequenceStart(..) => {
                 let (items, list_end) = self.list()?;
-                let written = self.written(key_end, list_end);
-                YamlValue::List { items, written }
+                let source = self.source_between(key_end, list_end);
+                YamlValue::List { items, source }
             }
             Event::MappingStart(..) => {
                 let (entries, map_end) = match depth {
@@ -148,15 +148,15 @@ impl<'a> YamlEvents<'a> {
                     // The keys of a nested map are not needed.
                     _ => (Vec::new(), self.skip()?),
                 };
-                let written = self.written(key_end, map_end);
-                YamlValue::Map { entries, written }
+                let source = self.source_between(key_end, map_end);
+                YamlValue::Map { entries, source }
             }
             _ => return Err(self.refuse_at(&span, "a value is missing")),
         })
     }
 
-    /// Returns the items of a list after its start event, if all are scalars, and the
-    /// offset of its end.
+    /// Returns the items of a list after its start event, and the offset of its end. The items are
+    /// `None` if some are not scalars.
     fn list(&mut self) -> Result<(Items<'a>, usize), YamlError> {
         let mut items = Some(Vec::new());
         loop {
@@ -197,7 +197,7 @@ impl<'a> YamlEvents<'a> {
     /// Returns the source text of a collection, between its key's colon and its end. It
     /// uses the key's end, because the parser places the start of a block list after its
     /// first dash.
-    fn written(&self, key_end: usize, value_end: usize) -> &'a str {
+    fn source_between(&self, key_end: usize, value_end: usize) -> &'a str {
         let text = self.source.get(key_end..value_end).unwrap_or("").trim();
         text.strip_prefix(':').unwrap_or(text).trim_start()
     }
@@ -307,7 +307,7 @@ mod tests {
                 "a:\n- b\n- c # d\n",
                 YamlValue::List {
                     items: Some(vec!["b".into(), "c".into()]),
-                    written: "- b\n- c # d",
+                    source: "- b\n- c # d",
                 },
             ),
             (
@@ -315,7 +315,7 @@ mod tests {
                 "a: [b, [c]]\n",
                 YamlValue::List {
                     items: None,
-                    written: "[b, [c]]",
+                    source: "[b, [c]]",
                 },
             ),
             (
@@ -329,11 +329,11 @@ mod tests {
                             9,
                             YamlValue::Map {
                                 entries: Vec::new(),
-                                written: "d: {e: f}",
+                                source: "d: {e: f}",
                             },
                         ),
                     ],
-                    written: "b: 1\n  c:\n    d: {e: f}",
+                    source: "b: 1\n  c:\n    d: {e: f}",
                 },
             ),
         ];

@@ -71,7 +71,7 @@ fn reads_hard_links_if_they_are_allowed() {
 
 #[test]
 fn refuses_a_mount_inside_a_folder() {
-    // A mount that every Linux has.
+    // Every Linux machine has this mount.
     let root = folder(Path::new("/"), HardLinks::Refused);
     for path in ["proc/version", "proc"] {
         let error = root.lookup(Path::new(path), true).unwrap_err();
@@ -128,7 +128,7 @@ fn each_file_has_a_unique_id() {
     std::fs::write(root.path().join("other"), "longer text").unwrap();
     assert!(status("dir/file").is_same_file(&file));
     assert!(!file.is_same_file(&link) && file.unique_id() != link.unique_id());
-    // The same number on another mount is another file.
+    // The same inode number on another mount is another file.
     let mut elsewhere = status("other");
     elsewhere.identity.mount = Mount {
         device: (9, 9),

@@ -76,7 +76,7 @@ fn counts_four_bytes_or_one_cjk_character_as_a_token() {
 }
 
 #[test]
-fn catalog_that_fits_is_listed_whole() {
+fn lists_whole_catalog_if_it_fits() {
     let (root, catalog) = catalog(&many(20, "Adds numbers."));
     // A skill without SKILL.md has nothing to load, so it is not listed.
     std::fs::create_dir(root.path().join("a-folder")).unwrap();

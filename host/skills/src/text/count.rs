@@ -1,4 +1,4 @@
-//! Numbers with a noun, for messages.
+//! Writes a number with its noun, for messages.
 
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_has_no_ending() {
+    fn uses_plural_except_for_one() {
         assert_eq!(count(0, "file"), "0 files");
         assert_eq!(count(1_u64, "file"), "1 file");
         assert_eq!(count(11_usize, "more file"), "11 more files");

@@ -1,11 +1,11 @@
-//! Writes a text as a JSON string, with the same bytes as serde_json, but faster. Checking each
-//! byte of a large text takes longer than all other work of the process on it. This code checks
-//! whole blocks with a few instructions.
+//! Writes a text as a JSON string, with the same bytes as serde_json, but faster. With a check of
+//! each byte, this would take longer than all other work on a large text. This code checks whole
+//! blocks with a few instructions.
 
-/// The bytes of a block, one for each bit of a word.
+/// The number of bytes in a block, one for each bit of a mask.
 const BLOCK: usize = 64;
 
-/// The bytes of a chunk. Memory is reserved for one chunk at a time.
+/// The number of bytes in a chunk. Memory is reserved for one chunk at a time.
 const CHUNK: usize = 64 * BLOCK;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -1,5 +1,6 @@
-//! Text for people that may contain strings from a guest, a skill, a caller or a peer. It
-//! cannot move the cursor, hide text, change the direction of a line or start a new line.
+//! Escapes text for people that may contain strings from a guest, a skill, a caller or a peer. The
+//! escaped text cannot move the cursor, hide text, change the direction of a line or start a new
+//! line.
 //!
 //! `hidden` defines the hidden characters. Answers for models and programs are not escaped.
 
@@ -20,8 +21,8 @@ impl Line {
         Self(escape(text.to_string(), is_hidden))
     }
 
-    /// Escapes the start of a text, of at most `max` characters. A message quotes a text of unknown
-    /// length with this.
+    /// Escapes the first `max` characters of a text. Messages quote texts of unknown length with
+    /// this.
     pub fn start(text: &str, max: usize) -> Self {
         let mut chars = text.chars();
         let start: String = chars.by_ref().take(max).collect();

@@ -1,6 +1,6 @@
-//! Media types of typical files in skills, by extension. Without a known extension the
-//! content decides. `mime_guess` has other types for YAML, TOML, Python and SQL, and over a
-//! thousand types that skills do not need.
+//! Media types of typical files in skills, by extension. If the extension is unknown, the
+//! content decides. The crate `mime_guess` has other types for YAML, TOML, Python and SQL, and over
+//! a thousand types that skills do not need.
 
 /// Extensions in lower case, sorted, with their types.
 const TYPES: [(&str, &str); 44] = [

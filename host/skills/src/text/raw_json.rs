@@ -146,11 +146,14 @@ mod tests {
         let json = json.unwrap();
         let members: Vec<_> = json
             .members()
-            .map(|(name, it)| (name.into_owned(), it.get()))
+            .map(|(name, value)| (name.into_owned(), value.get()))
             .collect();
         let list = "[ {\"c\":\"]}\\\\\"} , \"x,\\\"\"]";
         let expected = [("a", "1.0e2"), ("b", list), ("a", "null")];
-        assert_eq!(members, expected.map(|(name, it)| (name.to_owned(), it)));
+        assert_eq!(
+            members,
+            expected.map(|(name, value)| (name.to_owned(), value))
+        );
         let list = json.member("b").unwrap();
         let items: Vec<_> = list.items().map(RawJson::get).collect();
         assert_eq!(items, ["{\"c\":\"]}\\\\\"}", "\"x,\\\"\""]);

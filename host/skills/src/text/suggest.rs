@@ -1,4 +1,4 @@
-//! Suggestions of known names for an unknown one, for messages.
+//! Suggests known names in place of an unknown one, for messages.
 
 use std::fmt::Display;
 
@@ -6,8 +6,8 @@ use std::fmt::Display;
 const MAX_NAMES: usize = 3;
 /// The minimum similarity of a suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.7;
-/// The maximum bytes of a compared name. Guards against: comparing a long name from
-/// outside, which takes quadratic time.
+/// The maximum bytes of a compared name. Guards against: a long name from outside, because
+/// comparing takes quadratic time.
 const MAX_BYTES: usize = 128;
 /// The maximum number of names that a caller checks. Guards against: reading a thousand skills for
 /// one suggestion.
@@ -18,8 +18,8 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<St
     nearest_checked(wanted, names, |_| true)
 }
 
-/// Returns the names that are most similar to `wanted` and pass a check, best first. Other names
-/// take no place from them.
+/// Returns the names that are most similar to `wanted` and pass a check, best first. A name that
+/// fails the check is replaced by the next similar one.
 pub fn nearest_checked<'a>(
     wanted: &str,
     names: impl Iterator<Item = &'a str>,
@@ -40,8 +40,8 @@ pub fn nearest_checked<'a>(
     names.take(MAX_NAMES).map(str::to_owned).collect()
 }
 
-/// Returns `; did you mean 'a' or 'b'?` for names, in these quotation marks. Returns an empty
-/// text if there are no names.
+/// Returns `; did you mean 'a' or 'b'?` with each name between two `quote` characters. Returns an
+/// empty text if there are no names.
 pub fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) -> String {
     let names = names.into_iter();
     let quoted: Vec<String> = names.map(|name| format!("{quote}{name}{quote}")).collect();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unchecked_names_displace_no_others() {
+    fn names_that_fail_the_check_displace_no_others() {
         let mut names: Vec<String> = (0..40).map(|number| format!("tea{number:02}")).collect();
         names.push("teapot".to_owned());
         for (most, expected) in [(5, &["teapot"][..]), (40, &[])] {

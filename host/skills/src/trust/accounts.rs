@@ -1,9 +1,9 @@
 //! The users and groups of `/etc/passwd` and `/etc/group`.
 //!
 //! Users and groups of a name service have only numbers here, and the members of such groups
-//! are unknown. The members of every group are unknown if a line of these files is unreadable,
-//! because it could name another member. They are also unknown in a user namespace, because a
-//! group can have members outside.
+//! are unknown. If a line of these files is unreadable, the members of every group are unknown,
+//! because the line could name another member. They are also unknown in a user namespace, because
+//! a group can have members outside of it.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -15,10 +15,10 @@ use crate::broker::Opener;
 use crate::own_user::{has_groups_of_initial_namespace, own_groups};
 use crate::regular_file;
 
-/// The file of users.
+/// The file with the users.
 const PASSWD: &str = "/etc/passwd";
 
-/// The file of groups.
+/// The file with the groups.
 const GROUP: &str = "/etc/group";
 
 /// Users and groups.
@@ -133,19 +133,19 @@ impl Accounts {
         Some(members)
     }
 
-    /// Returns the reason why a file could not be read, if one could not. Then the members of all
-    /// groups are unknown.
+    /// Returns the reason why a file could not be read, or `None` if both were read. With a reason,
+    /// the members of all groups are unknown.
     pub(super) fn unreadable(&self) -> Option<&str> {
         self.unreadable.as_deref()
     }
 
-    /// Returns a user's name, or the number if it has no name.
+    /// Returns a user's name, or the number as text if the user has no name.
     pub(super) fn user(&self, id: u32) -> String {
         let user = self.users.iter().find(|user| user.id == id);
         user.map_or_else(|| id.to_string(), |user| user.name.clone())
     }
 
-    /// Returns a group's name, or the number if it has no name.
+    /// Returns a group's name, or the number as text if the group has no name.
     pub(super) fn group(&self, id: u32) -> String {
         let group = self.groups.iter().find(|group| group.id == id);
         group.map_or_else(|| id.to_string(), |group| group.name.clone())
@@ -271,7 +271,7 @@ mod tests {
             let trust = Trust::new();
             let checked = PathWalk::new(&trust)
                 .with_accounts(accounts)
-                .to(folder.path(), false);
+                .check_to_end(folder.path(), false);
             let error = checked.unwrap_err().to_string();
             assert!(error.contains("the group "), "{error}");
             assert_eq!(error.contains(reason), is_named, "{error}");

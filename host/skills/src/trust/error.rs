@@ -1,4 +1,4 @@
-//! The reasons why a file is not trusted, with the setting that would make it trusted.
+//! The reasons why a file is not trusted, and the settings that make it trusted.
 
 use std::fmt;
 use std::io;
@@ -42,7 +42,7 @@ pub(super) enum UntrustedWriter {
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
     Fuse(Option<String>),
-    /// A link of a process, such as `/proc/1/root`. The file it opens can differ from its text.
+    /// A link of a process, such as `/proc/1/root`. It can open another file than its text names.
     Process,
     /// Users in an access control list.
     AccessList,
@@ -113,8 +113,8 @@ impl fmt::Display for ChangeableStep {
             ),
             UntrustedWriter::Process => write!(
                 f,
-                "`{path}` is a symlink of a process, which may open another file than it shows; \
-                 name the file itself, or `--trust everyone` trusts all users"
+                "`{path}` is a symlink of a process, which can open another file than its text \
+                 names; name the file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,

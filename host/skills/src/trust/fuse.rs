@@ -1,7 +1,7 @@
-//! The users who run FUSE file systems. Such a user can make up the owner, the mode and the
+//! Finds the user who runs a FUSE file system. That user can make up the owner, the mode and the
 //! content of each file in it, even if it is mounted read-only. Any user can mount one with
 //! `fusermount3`. All other file systems are mounted by root, or by the root of a user
-//! namespace, so their owners count.
+//! namespace, so their owners are reliable.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -23,7 +23,7 @@ pub(super) enum FuseUser {
 }
 
 /// The mount table. It is opened once, because a confined process cannot open it. Each read from
-/// its start shows the present mounts.
+/// its start shows the current mounts.
 static MOUNT_TABLE: LazyLock<Option<Mutex<File>>> =
     LazyLock::new(|| File::open("/proc/self/mountinfo").ok().map(Mutex::new));
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn open_mount_table_is_read_anew() {
+    fn reads_open_mount_table_again() {
         let first = read_mount_table().unwrap();
         assert!(first.contains(" / "), "{first}");
         assert!(first.ends_with('\n'), "{first}");

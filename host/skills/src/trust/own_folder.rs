@@ -1,5 +1,5 @@
-//! A folder that only the user of this process can write, such as the cache folder. It is checked
-//! before anything is created in it.
+//! Opens a folder that only the user of this process can write, such as the cache folder. Checks it
+//! before it creates anything in it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,12 +12,12 @@ use rustix::io::Errno;
 use super::Trust;
 use crate::own_user::is_own_user;
 
-/// The flags for a step whose owner is not known yet. A confined process may open a folder
-/// with `O_PATH`.
+/// The flags for a step whose owner is not known yet. A confined process is allowed to open a
+/// folder with `O_PATH`.
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a folder that no other user can write or replace. Creates missing folders of the
-/// path for this user alone.
+/// path, with rights for this user alone.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     Ok(openat(&folder, ".", flags, Mode::empty())?)
 }
 
-/// Returns whether a file or folder belongs to this user and no other user may write it.
+/// Returns whether a file or folder belongs to this user and its mode lets nobody else write it.
 pub fn is_ours_alone(found: &Stat) -> bool {
     is_own_user(found.st_uid) && found.st_mode & 0o022 == 0
 }

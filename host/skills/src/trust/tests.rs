@@ -211,7 +211,7 @@ fn trusts_a_group_writable_file_if_it_trusts_each_member() {
         let is_trusted = |trust: Trust| {
             PathWalk::new(&trust)
                 .with_accounts(accounts.clone())
-                .to(&file, false)
+                .check_to_end(&file, false)
                 .is_ok()
         };
         assert_eq!(is_trusted(Trust::new()), trusted_alone, "{members}");
@@ -234,7 +234,7 @@ fn no_account_file_lists_members_of_the_overflow_group() {
     let check = |trust: Trust| {
         PathWalk::new(&trust)
             .with_accounts(accounts.clone())
-            .to(&file, false)
+            .check_to_end(&file, false)
     };
     let error = check(Trust::new()).unwrap_err().to_string();
     assert!(

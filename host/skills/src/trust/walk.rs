@@ -1,5 +1,5 @@
-//! A walk along a path, from the root of the file system, through symlinks. Once every step is
-//! trusted, nobody else can replace the file at its end, so the host may open the path.
+//! Walks along a path, from the root of the file system, through symlinks. If every step is
+//! trusted, nobody else can replace the file at the end, so the host can safely open the path.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ const MAX_LINKS: usize = 40;
 /// A walk along a path.
 pub(super) struct PathWalk<'a> {
     trust: &'a Trust,
-    /// Read for the first step that a group may change, or that is not trusted.
+    /// The accounts, read at the first step that a group may change or that is not trusted.
     accounts: OnceCell<Accounts>,
     /// The folder that the walk has reached, without symlinks in its path.
     at: PathBuf,
@@ -56,9 +56,9 @@ impl<'a> PathWalk<'a> {
         self.accounts.get_or_init(read)
     }
 
-    /// Goes to the end of a path, and returns its owner. A sticky bit protects every step before
-    /// the end, and with `sticky_end` also the end.
-    pub(super) fn to(mut self, path: &Path, sticky_end: bool) -> Result<u32, TrustError> {
+    /// Checks each step of a path, and returns the owner of its end. A sticky bit protects every
+    /// step before the end, and with `sticky_end` also the end.
+    pub(super) fn check_to_end(mut self, path: &Path, sticky_end: bool) -> Result<u32, TrustError> {
         let path =
             std::path::absolute(path).map_err(|cause| TrustError::unreadable(path, cause))?;
         let mut remaining = VecDeque::new();
@@ -91,7 +91,7 @@ impl<'a> PathWalk<'a> {
         Ok(self.check_step(&self.at, sticky_end)?.metadata.uid())
     }
 
-    /// Checks one step. `sticky` says whether the sticky bit protects it.
+    /// Checks one step. With `sticky`, a sticky bit protects it.
     fn check_step(&self, path: &Path, sticky: bool) -> Result<Step, TrustError> {
         let unreadable = |cause| TrustError::unreadable(path, cause);
         let found = Step::open(path).map_err(unreadable)?;
@@ -174,15 +174,15 @@ fn push_steps(remaining: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// A step of a path, opened without following a symlink. All checks look at this file, even if
-/// the path leads to another one by then.
+/// A step of a path, opened without following a symlink. All checks use this open file, even if
+/// the path now leads to another one.
 struct Step {
     handle: OwnedFd,
     metadata: Metadata,
 }
 
 impl Step {
-    /// Opens a step. Needs no right that a confined process lacks.
+    /// Opens a step. A confined process has all rights that this needs.
     fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -197,8 +197,8 @@ impl Step {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Returns whether this is a link such as `/proc/1/root`. The kernel does not follow it by
-    /// its text: for example, it can lead into another mount namespace.
+    /// Returns whether this is a link such as `/proc/1/root`. The kernel follows it without its
+    /// text. For example, it can lead into another mount namespace.
     fn is_link_of_process(&self) -> bool {
         self.metadata.is_symlink()
             && fstatfs(&self.handle).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)
@@ -211,8 +211,8 @@ impl Step {
     }
 }
 
-/// Returns whether an access control list names further users. The group's bits of the mode are
-/// then the maximum for each of them.
+/// Returns whether an access control list names further users. The group bits of the mode are then
+/// the maximum rights of these users.
 fn has_access_list(path: &Path) -> bool {
     let mut start = [0; 64];
     let found = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut start[..]);

@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 use super::{YamlError, YamlEvents, document};
 use crate::frontmatter::quoted;
 
-/// Reads `yaml`, whose first line is `first_line` of the file, as one object.
+/// Reads `yaml`, which starts on `first_line` of the file, as one object.
 pub(in crate::frontmatter) fn object(
     yaml: &str,
     first_line: u32,
@@ -71,7 +71,7 @@ fn is_empty(style: ScalarStyle, span: &Span) -> bool {
     style == ScalarStyle::Plain && span.is_empty()
 }
 
-/// Returns the value of a plain scalar by the core schema of YAML 1.2. `None` for a
+/// Returns the value of a plain scalar by the core schema of YAML 1.2. Returns `None` for a
 /// number that JSON does not have.
 fn plain(text: &str) -> Option<Value> {
     Some(match text {
@@ -86,7 +86,8 @@ fn plain(text: &str) -> Option<Value> {
     })
 }
 
-/// Parses a number, if the text is one. The inner `None` is a number that JSON does not have.
+/// Parses a number. Returns `None` if the text is not a number, and `Some(None)` for a number that
+/// JSON does not have.
 fn number(text: &str) -> Option<Option<Number>> {
     for (prefix, radix) in [("0x", 16), ("0o", 8)] {
         if let Some(digits) = text.strip_prefix(prefix) {

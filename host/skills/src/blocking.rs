@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_work_that_waits_for_a_thread_never_starts() {
+    fn never_starts_abandoned_work_that_waits_for_thread() {
         on_one_thread(async {
             let (end, ended) = mpsc::channel::<()>();
             abandon((), move || ended.recv(), || ()).await;

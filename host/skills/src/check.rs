@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_frontmatter_is_one_finding() {
+    fn reports_only_the_size_of_oversized_frontmatter() {
         let text = format!(
             "---\nx: {}\n---\nx",
             "y".repeat(frontmatter::MAX_FRONTMATTER_BYTES)

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_has_a_descriptor_even_if_the_process_has_few() {
+    fn each_call_has_descriptor_even_if_process_has_few() {
         for (all, calls, reserved) in [(0, 64, 1), (512, 64, 4), (500_000, 64, 8), (512, 1, 8)] {
             let call = CallDescriptors::new(Arc::new(DescriptorBudget::new(all, calls)));
             assert!(take(&call, 1000).len() >= reserved, "{all} {calls}");

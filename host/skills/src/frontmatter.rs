@@ -488,7 +488,7 @@ mod tests {
 
     /// The lenient parser only parses invalid YAML. It must not change the valid values there.
     #[test]
-    fn both_readers_agree_on_valid_yaml() {
+    fn both_parsers_agree_on_valid_yaml() {
         let yaml = "name: a # b\ndescription: >-\n  c\n  d\n\nlicense: 'e'\nmetadata:\n  f: 1\n  g:\n\
                     \x20   h: i\nallowed-tools: [j, k]\nx: |\n  y: z\n";
         let strict =

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_first_spelling_in_folders_of_any_size() {
+    fn finds_first_spelling_in_folders_of_any_size() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         let found = || {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_names_for_ten_times_their_cost_up_to_a_second() {
+    fn caches_names_for_ten_times_their_listing_time() {
         let millis = Duration::from_millis;
         for (took, longest) in [(0, 0), (1, 10), (90, 900), (100, 1000), (5000, 1000)] {
             let age = millis(longest);

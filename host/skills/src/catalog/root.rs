@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_depend_on_the_folder_unless_links_may_be_skills() {
+    fn names_depend_on_folder_unless_links_are_followed() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("a")).unwrap();
         fs::write(place.path().join("file"), "x").unwrap();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_links_that_can_be_skills_but_not_files() {
+    fn reports_unfollowed_links_except_those_to_files() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         fs::create_dir(path("a")).unwrap();

@@ -150,7 +150,7 @@ async fn abandoned_work_reads_no_skill() {
 }
 
 #[test]
-fn odd_metadata_is_read_at_once_with_clear_problems() {
+fn reads_odd_metadata_fast_and_reports_clear_problems() {
     let root = tempfile::tempdir().unwrap();
     let entries = |count: usize| -> String {
         let entries = (0..count).map(|number| format!("  key{number}: value\n"));

@@ -247,7 +247,7 @@ impl TreeNames {
         names
     }
 
-    /// Adds a skill unless the name is taken.
+    /// Adds a skill unless the name is taken. Returns whether it was added.
     fn insert(&mut self, name: String, path: &str) -> bool {
         match self.paths.entry(name) {
             std::collections::btree_map::Entry::Occupied(_) => false,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_the_search_that_begins_after_they_ask() {
+    fn threads_share_search_that_begins_after_they_ask() {
         let fixture = Fixture::new();
         let (first, search) = fixture.blocked_search(2);
         let first = thread::spawn(first);

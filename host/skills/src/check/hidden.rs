@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_hidden_characters_that_no_script_needs() {
+    fn reports_hidden_characters_that_no_script_needs() {
         let hidden = ["text-hidden"];
         for (description, expected) in [
             ("Reads PDF\nfiles.\t数据 café", &[][..]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_a_description_that_repeats_a_word() {
+    fn reports_description_that_repeats_a_word() {
         let prose: String = (0..60).map(|word| format!("w{word:02} ")).collect();
         for (description, expected) in [
             ("PDF ".repeat(5), &[][..]),

@@ -220,7 +220,7 @@ fn started_programs_inherit_no_file_or_folder() {
 }
 
 #[test]
-fn finds_the_path_of_an_open_file_in_the_folder() {
+fn finds_path_of_open_file_in_folder() {
     let root = sample();
     let guarded = folder(&root.path().join("dir"), HardLinks::Allowed);
     let file = guarded.open_file(Path::new("file")).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_type_by_extension_and_then_by_content() {
+    fn finds_type_by_extension_then_by_content() {
         assert!(TYPES.is_sorted_by(|one, next| one.0 < next.0));
         for (path, wanted) in [
             ("SKILL.md", Some("text/markdown")),

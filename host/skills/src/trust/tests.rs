@@ -32,7 +32,7 @@ fn refusal(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn reports_path_owner_and_mode_of_a_writable_file() {
+fn reports_path_owner_and_mode_of_writable_file() {
     let (_base, folder, file) = fixture();
     assert_eq!(refusal(&file), None);
     mode(&file, 0o646);
@@ -104,7 +104,7 @@ fn refuses_paths_through_links_of_processes() {
 }
 
 #[test]
-fn trusts_files_of_another_user_or_group_only_if_named() {
+fn trusts_other_users_and_groups_only_if_named() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root can change owners; CI runs as root.
     }
@@ -199,7 +199,7 @@ fn parses_principals_by_name_or_number() {
 }
 
 #[test]
-fn trusts_a_group_writable_file_if_it_trusts_each_member() {
+fn trusts_group_writable_file_if_each_member_is_trusted() {
     const OTHER: u32 = 54_321;
     let (_base, _folder, file) = fixture();
     mode(&file, 0o664);
@@ -223,7 +223,7 @@ fn trusts_a_group_writable_file_if_it_trusts_each_member() {
 }
 
 #[test]
-fn no_account_file_lists_members_of_the_overflow_group() {
+fn members_of_the_overflow_group_are_unknown() {
     let (_base, _folder, file) = fixture();
     mode(&file, 0o664);
     let group = overflow_group();

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_limit_on_entries_and_says_so() {
+    fn stops_at_the_entry_limit_and_says_so() {
         let place = tempfile::tempdir().unwrap();
         for skill in ["a", "b"] {
             let skill = place.path().join(skill);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_all_folders_count_together() {
+    fn counts_entries_of_all_folders_together() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b", "c"] {
             let folder = place.path().join(folder);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_limit_when_reached_in_the_lowest_folders() {
+    fn reports_limit_reached_in_lowest_folders() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b"] {
             let folder = place.path().join("x/y").join(folder);

@@ -63,8 +63,8 @@ impl Opener {
         self.0.as_deref()
     }
 
-    /// Returns the opened file, or asks the broker to open it if `opened` is `EACCES`, with which
-    /// the process sandbox refuses files. `handle` returns an `O_PATH` descriptor of the same file.
+    /// Returns the opened file. Asks the broker to open it if `opened` is `EACCES`, the error of the
+    /// process sandbox. `handle` returns an `O_PATH` descriptor of the same file.
     pub fn or_ask_broker(
         &self,
         opened: Result<OwnedFd, Errno>,

@@ -62,7 +62,8 @@ impl EntryCursor {
     }
 
     /// Reads one entry. Returns `Some(Ok(None))` for an entry that is left out, so that the caller
-    /// can stop. Guards against: a million such entries, which [`next`](Self::next) skips at once.
+    /// can stop. Guards against: a million such entries, which [`next`](Self::next) skips in one
+    /// call.
     pub fn step(&mut self) -> Option<io::Result<Option<ListedEntry>>> {
         let entry = match self.read()? {
             Ok(entry) => entry,

@@ -44,8 +44,8 @@ pub fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
 /// else may have the right to read or write it, and only users in `trust` the right to change its
 /// path.
 ///
-/// There is one exception: a process that does not run as root can read a file of root through one
-/// of its groups, because it has no other way to read that file.
+/// One exception: a group of this process may also have the right to read a file of root if the
+/// process does not run as root, because it could not read the file otherwise.
 ///
 /// # Errors
 ///

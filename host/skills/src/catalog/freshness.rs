@@ -17,7 +17,7 @@ const SEARCH_DIVISOR: u32 = 10;
 /// The required freshness of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Names that are current.
+    /// The current names.
     Now,
     /// Names that are at most a second old, and less in a small catalog. Used for later
     /// pages of a listing.

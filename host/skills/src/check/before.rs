@@ -5,7 +5,7 @@ use super::Finding;
 use crate::frontmatter::quoted;
 use crate::text::line::is_hidden;
 
-/// The maximum number of lines in which frontmatter can start, and then in which a key can.
+/// The maximum number of lines to search for the first `---`, and then for a key.
 const MAX_LINES: usize = 50;
 
 /// The keys that show that text between `---` is frontmatter.
@@ -43,8 +43,8 @@ fn has_bare_cr(text: &str) -> bool {
     first.starts_with("---\r")
 }
 
-/// Describes the text before the frontmatter. Returns the words, with their verb, and the line of
-/// the first `---`.
+/// Describes the text before the frontmatter, such as `a comment is`. Also returns the line of the
+/// first `---`.
 fn text_before(text: &str) -> Option<(String, u32)> {
     let lines: Vec<&str> = text.lines().take(2 * MAX_LINES).collect();
     let searched = lines.iter().take(MAX_LINES);
@@ -81,7 +81,7 @@ fn opens_frontmatter(lines: &[&str]) -> bool {
     inside.any(|line| KEYS.iter().any(|key| line.starts_with(key)))
 }
 
-/// Describes the text before a `---` on the same line.
+/// Describes the text before a `---` on its line, such as `blanks are`.
 fn before_in_line(line: &str) -> Option<String> {
     hidden_in(&[line]).or_else(|| {
         let has_blanks = line.starts_with(char::is_whitespace);

@@ -38,13 +38,13 @@ pub(super) const RULES: &[Rule] = &[
 /// The contents of a skill's folder.
 #[derive(Debug, Default)]
 pub(crate) struct SkillContents {
-    /// The folders of nested skills, but no folder inside another one of them.
+    /// The folders of nested skills, without those inside another nested skill.
     pub(crate) skills: Vec<String>,
-    /// The entries that lists leave out, but no entry inside another one of them.
+    /// The entries that lists leave out, without those inside another such entry.
     omitted: Vec<String>,
 }
 
-/// The number and size of all files in some paths.
+/// The number and size of all files at some paths.
 #[derive(Debug, Default)]
 struct TotalSize {
     files: u64,

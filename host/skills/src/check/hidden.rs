@@ -18,7 +18,7 @@ use characters::hidden;
 /// public skills is 12.
 const MAX_REPEATS: usize = 15;
 
-/// The number of repeats from which a word must make up less than a third of a description.
+/// The number of repeats that is too high for a word that is a third of a description or more.
 const FEW_REPEATS: usize = 6;
 
 /// The rules for misleading text.

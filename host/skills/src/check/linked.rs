@@ -156,7 +156,7 @@ fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
-/// Subtracts its look-ups from `left`, those that the skill has left.
+/// Subtracts its look-ups from `left`, the number that is left for the skill.
 fn chain_finding(
     folder: &Folder,
     file: &Path,

@@ -1,4 +1,4 @@
-//! Blocks of Markdown in which a line of backticks opens no code block: HTML, and indented code.
+//! Blocks of Markdown in which a fence opens no code block: HTML, and indented code.
 
 use super::super::links::{Fence, closing_fence};
 

@@ -38,8 +38,8 @@ impl AcceptedForms {
         !self.json && !self.event_stream
     }
 
-    /// Sends a response in JSON as an event, if the client accepts only event streams. An error of
-    /// HTTP stays JSON.
+    /// Wraps a JSON response in an event if the client accepts only event streams. An HTTP error
+    /// stays JSON.
     pub(crate) fn apply(self, response: Response) -> Response {
         if self.json || response.status() != StatusCode::OK || !is_json(response.headers()) {
             return response;
@@ -106,7 +106,7 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// The body of a response in JSON, as an event.
+/// The body of a JSON response, wrapped in an event.
 struct EventBody {
     before: Option<Bytes>,
     json: Body,

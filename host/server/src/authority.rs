@@ -1,6 +1,6 @@
 //! Checks the authorities of clients' certificates, and bounds the chain of a certificate. webpki
-//! verifies the signatures, but it takes any certificate as an authority, and reads no key usage
-//! and no path length of an authority.
+//! verifies the signatures, but it accepts any certificate as an authority, and ignores an
+//! authority's key usage and path length.
 
 use std::sync::Arc;
 
@@ -15,20 +15,22 @@ use webpki::{EndEntityCert, KeyUsage};
 /// many invented certificates.
 const MAX_INTERMEDIATES: usize = 5;
 
-/// The last number of the identifier of the extension for key usage: 2.5.29.15.
+/// The last number in the identifier of the extension for a key's usage: 2.5.29.15.
 const KEY_USAGE: u8 = 15;
 
-/// The end of the identifier of the extension with an authority's path length: 2.5.29.19.
+/// The last number in the identifier of the extension for an authority's path length: 2.5.29.19.
 const BASIC_CONSTRAINTS: u8 = 19;
 
-/// The bits of a key's usage, in the first byte.
+/// The bit for signatures in the first byte of a key's usage.
 const DIGITAL_SIGNATURE: u8 = 0x80;
+
+/// The bit for signing certificates in the first byte of a key's usage.
 const SIGNS_CERTIFICATES: u8 = 0x04;
 
-/// The end of the identifier of the extension with a certificate's purposes: 2.5.29.37.
+/// The last number in the identifier of the extension for a certificate's purposes: 2.5.29.37.
 const EXTENDED_KEY_USAGE: u8 = 37;
 
-/// Checks the bounds of a peer's chain before another verifier checks its signatures.
+/// A verifier that bounds a peer's chain before another verifier checks its signatures.
 #[derive(Debug)]
 pub(crate) struct BoundedVerifier(pub(crate) Arc<dyn ClientCertVerifier>);
 
@@ -104,7 +106,7 @@ fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), Certi
     Ok(())
 }
 
-/// Checks that the usage of a client's key, if it names one, lets it sign a handshake.
+/// Checks that a client's key may sign a handshake. A certificate without a key usage allows it.
 fn check_client_key(certificate: &[u8]) -> Result<(), CertificateError> {
     let extensions = extensions(certificate).ok_or(CertificateError::BadEncoding)?;
     let signs = |(id, usage): &(&[u8], &[u8])| {
@@ -130,7 +132,7 @@ pub(crate) fn allows_intermediates(authority: &[u8], number: usize) -> bool {
             let longest = elements(list.contents).find(|part| part.tag == 0x02);
             longest.is_none_or(|longest| match longest.contents {
                 [longest @ 0..=0x7f] => number <= usize::from(*longest),
-                // It is negative if it has one byte, and otherwise more than a chain may have.
+                // One byte is a negative number here. More bytes are a number above all chains.
                 longest => longest.len() > 1,
             })
         })
@@ -169,8 +171,8 @@ fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns whether a certificate may sign certificates of clients: its key usage and its purposes
-/// must allow that, if it names them.
+/// Returns whether a certificate may sign certificates of clients. Its key usage and its purposes
+/// must allow that, where it names them.
 fn may_sign_for_clients(certificate: &[u8]) -> bool {
     let Some(extensions) = extensions(certificate) else {
         return false;
@@ -210,7 +212,7 @@ fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 }
 
 fn extension(element: Element<'_>) -> Option<(&[u8], &[u8])> {
-    // The flag `critical` may be between them.
+    // The flag `critical` can be between them.
     let id = elements(element.contents).next()?;
     let value = elements(element.contents).last()?;
     (id.tag == 0x06 && value.tag == 0x04).then_some((id.contents, value.contents))
@@ -220,7 +222,7 @@ fn extension(element: Element<'_>) -> Option<(&[u8], &[u8])> {
 struct Element<'a> {
     tag: u8,
     contents: &'a [u8],
-    /// The bytes after it.
+    /// The bytes after the element.
     rest: &'a [u8],
 }
 

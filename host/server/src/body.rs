@@ -13,11 +13,11 @@ use crate::HttpLimits;
 use crate::budget::Lease;
 use crate::reply::{and_close, busy, refusal};
 
-/// The most pieces of any body. A piece is a chunk, or what one read of the connection brings.
-/// Guards against: a peer that takes the processor with a body of tiny chunks.
+/// The number of pieces that every body may have. A piece is a chunk, or the bytes of one read from
+/// the connection. Guards against: a peer that keeps the processor busy with tiny chunks.
 const MAX_PIECES: usize = 16 << 10;
 
-/// A body may have one piece more for each of so many bytes. Segments of TCP are larger.
+/// The number of bytes for which a body may have one more piece. Segments of TCP are larger.
 const BYTES_PER_PIECE: usize = 256;
 
 /// The reason to refuse a body.
@@ -25,12 +25,12 @@ enum BodyError {
     TooLarge,
     TooManyPieces,
     Aborted,
-    /// Too few bytes are left in `bodies`.
+    /// The budget `bodies` has too few bytes left.
     Busy,
 }
 
-/// Reads the body of a request, whose bytes grow a lease. Returns a refusal if it is too large or
-/// too slow, if it comes in too many pieces, or if too few bytes are left.
+/// Reads the body of a request, and grows a lease by its bytes. Returns a refusal if the body is
+/// too large or too slow, if it comes in too many pieces, or if too few bytes are left.
 pub(crate) async fn read(
     body: Body,
     headers: &HeaderMap,
@@ -49,7 +49,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Copies the pieces of a body into one buffer. Each piece would keep the whole buffer that it was
+/// Copies the pieces of a body into one buffer. A piece would keep the whole buffer that it was
 /// read into.
 async fn collect(mut body: Body, max_bytes: usize, lease: &mut Lease) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::new();
@@ -177,7 +177,7 @@ mod tests {
         const MAX: usize = 64 << 20;
         assert_eq!(read_pieces(MAX_PIECES, 1, MAX).await, Ok(MAX_PIECES));
         assert_eq!(read_pieces(20_000, 1, MAX).await, Err(413));
-        // As small as segments of TCP may be.
+        // The size of the smallest usual TCP segments.
         assert_eq!(read_pieces(100_000, 536, MAX).await, Ok(53_600_000));
     }
 }

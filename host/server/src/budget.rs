@@ -11,12 +11,12 @@ use skillhost::Peer;
 
 use crate::client::ClientKey;
 
-/// The divisor of the capacity for the part that is divided among clients.
+/// The divisor of the capacity that gives the part reserved for clients.
 const CLIENTS_DIVISOR: usize = 2;
 
-/// The divisor of the capacity for the part that one peer leaves to others. Guards against: one
-/// peer that takes everything. The part is small because, without a token, all programs of a
-/// machine may have one address.
+/// The divisor of the capacity that gives the part that one peer leaves to others. Guards against:
+/// one peer that takes everything. The part is small because, without a token, all programs of a
+/// machine can have one address.
 const OTHERS_DIVISOR: usize = 4;
 
 /// A bounded number of units, such as requests or bytes.
@@ -61,7 +61,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Returns a budget for this number of clients. The capacity must be [enough](Self::check).
+    /// Returns a budget for this number of clients. The capacity must pass [`Self::check`].
     pub(crate) fn new(capacity: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity,
@@ -150,9 +150,9 @@ impl Drop for Lease {
 
 /// The units that clients have of a budget.
 struct ClientUsage {
-    /// The units of each client that nobody else gets.
+    /// The number of units that are reserved for each client.
     own: usize,
-    /// The units for whoever asks first.
+    /// The number of units for whoever asks first.
     common: usize,
     common_used: usize,
     used: HashMap<ClientKey, usize>,
@@ -198,7 +198,7 @@ impl ClientUsage {
         };
     }
 
-    /// Returns how many of a client's units are common ones.
+    /// Returns the number of a client's units that are common ones.
     fn beyond_own(&self, units: usize) -> usize {
         units.saturating_sub(self.own)
     }

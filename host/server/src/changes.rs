@@ -24,15 +24,15 @@ use skillhost_mcp::Changes;
 /// silent connections, and a client that leaves unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns whether a GET request asks for this stream. Revisions that name methods in headers have
-/// no such stream.
+/// Returns whether a GET request asks for the event stream. Revisions that name methods in headers
+/// have no such stream.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let version = headers.get(PROTOCOL_VERSION);
     names_event_stream(headers)
         && version.is_none_or(|version| version.as_bytes() < FIRST_WITH_METHOD.as_bytes())
 }
 
-/// Returns a stream of the client's changes from now on.
+/// Returns a response that streams the changes in the client's scope from now on.
 pub(crate) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>) -> Response {
     let sent = *changes.borrow_and_update();
     let body = Body::new(ChangeStream {
@@ -42,7 +42,7 @@ pub(crate) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>
     (headers, body).into_response()
 }
 
-/// The body of the stream.
+/// The body of an event stream.
 struct ChangeStream {
     next: Pin<Box<dyn Future<Output = Option<ChangeEvent>> + Send>>,
 }

@@ -47,18 +47,18 @@ const MAX_HEADER_BYTES: usize = 32 << 10;
 /// The maximum number of bytes that a connection reads ahead, and writes at a time.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
-/// The first bytes of connections that are answered on the thread that accepted them. Such a
-/// connection has only this one request, because no other kind may run there.
+/// The first bytes of probes, which the thread that accepts connections answers itself. It then
+/// closes the connection, because no other requests may run there.
 const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
-/// The maximum number of connections over the limit that get a response at a time. Others are
-/// closed at once. Guards against: a flood of connections.
+/// The maximum number of refusals that are sent at a time. Further connections over the limit are
+/// closed without one. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
 
-/// The time that a peer has to read such a response.
+/// The time that a peer has to read its refusal.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
-/// The pause after an error of the system, such as too few descriptors.
+/// The pause after a system error, such as too few descriptors.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts the connections of a server.
@@ -75,7 +75,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts connections until the server shuts down. Returns those that are still busy then.
+    /// Accepts connections until the server shuts down. Returns those that are still busy.
     pub(crate) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
         let mut open = JoinSet::new();
@@ -98,11 +98,11 @@ impl Acceptor {
                 let span = tracing::error_span!("http", %peer);
                 let served = self.serve(stream, peer, Arc::new(slot));
                 open.spawn(served.instrument(span));
-                // So its first bytes are read before the next connection can evict it.
+                // Its first bytes must be read before the next connection can evict it.
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                 self.metrics.count_response("none", 503);
-                // Within TLS, the peer could not read it.
+                // A peer that expects TLS cannot read the refusal.
                 if self.tls.is_none() {
                     open.spawn(refuse(stream, peer, permit));
                 }
@@ -110,8 +110,8 @@ impl Acceptor {
         }
     }
 
-    /// Pauses after an error of the system, which would occur again at once. An error of one
-    /// connection does not concern the others.
+    /// Pauses after a system error, which would otherwise occur again at once. Does not pause if
+    /// only one connection failed.
     async fn pause_after(&self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionReset};
         if !matches!(error.kind(), ConnectionAborted | ConnectionReset) {
@@ -182,13 +182,13 @@ async fn begins_with_probe(stream: &Stream) -> io::Result<bool> {
     Ok(PROBE_STARTS.iter().any(|probe| start.starts_with(probe)))
 }
 
-/// A connection, with what is needed to serve HTTP on it.
+/// A connection, and everything that serving HTTP on it needs.
 struct HttpConnection {
     router: Router,
     limits: HttpLimits,
     peer: Peer,
     slot: Arc<ConnectionSlot>,
-    /// Ends the connection after its current request, and its streams.
+    /// Ends the connection's streams, and the connection after its current request.
     end: CancellationToken,
 }
 
@@ -224,7 +224,8 @@ impl HttpConnection {
             }
         };
         tokio::select! {
-            // The watch first, so that it notices the peer's end before a response begins.
+            // Polls the watch first, so that it notices a peer that is gone before a response
+            // begins.
             biased;
             () = watch.gone() => {}
             () = served => {}
@@ -270,7 +271,8 @@ impl HttpConnection {
         }
     }
 
-    /// Answers the requests on a stream, whose peer may have shown a certificate.
+    /// Answers the requests on a stream. `names` are those of the peer's certificate, if it has
+    /// one.
     async fn answer<S>(
         self,
         stream: S,
@@ -350,9 +352,9 @@ impl Drop for ConnectionGauge {
     }
 }
 
-/// Answers that the server is busy, and does not serve the connection.
+/// Tells a peer that the server is busy, and closes its connection.
 async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
-    tracing::info!(%peer, "refused a connection: `connections` are open");
+    tracing::info!(%peer, "refused a connection: the limit `connections` is reached");
     let text = busy_text("connections");
     let length = text.len();
     let response = format!(

@@ -34,11 +34,11 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 
-/// The maximum number of bytes of a body that is read only for the id of its refusal. Guards
-/// against: a client over its budget that continues to send.
+/// The maximum number of bytes of a body that is read only to refuse its message under the right
+/// id. Guards against: a client over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
-/// The header `Accept` that rmcp asks for.
+/// The header `Accept` that rmcp requires.
 const BOTH_FORMS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// The state that requests to `/mcp` share.
@@ -55,8 +55,8 @@ pub(crate) struct Endpoint<S> {
     abort: CancellationToken,
 }
 
-/// A request as its headers describe it.
-struct Asked {
+/// The parts of a request that are known before its body is read.
+struct RequestHead {
     slot: Option<Arc<ConnectionSlot>>,
     client: Option<Arc<Client>>,
     forms: AcceptedForms,
@@ -69,7 +69,7 @@ struct Message {
     is_json: bool,
     is_subscription: bool,
     /// True if the client accepts an event stream.
-    takes_stream: bool,
+    accepts_stream: bool,
     /// The protocol revision that the headers name.
     version: Option<HeaderValue>,
     body: Bytes,
@@ -103,18 +103,22 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes the resources that a request or stream needs until its response is written. If a
+    /// Acquires the resources that a request or stream holds until its response is written. If a
     /// budget is used up, returns the name of its limit in `[http]`.
-    fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, &'static str> {
+    fn acquire(
+        &self,
+        is_stream: bool,
+        head: &RequestHead,
+    ) -> Result<RequestResources, &'static str> {
         let (budget, limit) = if is_stream {
             (&self.streams, "streams")
         } else {
             (&self.requests, "requests")
         };
-        let client = asked.client.as_ref();
+        let client = head.client.as_ref();
         let client = client.map(|client| Holder::Client(client::key(client)));
         // The connection of a client is protected already.
-        let slot = asked.slot.as_ref().filter(|_| client.is_none());
+        let slot = head.slot.as_ref().filter(|_| client.is_none());
         let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
         let response_holder = client.clone().unwrap_or(Holder::Anybody);
         let holder = client.or(peer).unwrap_or(Holder::Anybody);
@@ -147,28 +151,28 @@ impl<S: ServerHandler> Endpoint<S> {
     async fn answer(&self, mut request: Request) -> Response {
         let client = client::get(request.extensions()).cloned();
         let may_use = |client: &Arc<Client>| sessions::may_use(request.headers(), client);
-        let asked = Asked {
+        let head = RequestHead {
             may_use_session: client.as_ref().is_none_or(may_use),
             forms: AcceptedForms::read(request.headers()),
             slot: request.extensions_mut().remove(),
             client,
         };
         if request.method() == Method::POST {
-            let forms = asked.forms;
-            return forms.apply(self.answer_message(request, asked).await);
+            let forms = head.forms;
+            return forms.apply(self.answer_message(request, head).await);
         }
-        if !asked.may_use_session {
+        if !head.may_use_session {
             return no_such_session();
         }
         let changes = self.changes.as_ref();
         let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
         if let Some(changes) = changes.filter(|_| is_stream) {
-            let resources = match self.acquire(true, &asked) {
+            let resources = match self.acquire(true, &head) {
                 Ok(resources) => resources,
                 Err(limit) => return busy(limit),
             };
             let end = end_of_stream(request.extensions());
-            return changes::stream(changes.clone(), asked.client)
+            return changes::stream(changes.clone(), head.client)
                 .map(|body| ResponseBody::wrap(body, end, resources));
         }
         let allowed = if changes.is_some() {
@@ -180,18 +184,18 @@ impl<S: ServerHandler> Endpoint<S> {
         (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response()
     }
 
-    async fn answer_message(&self, mut request: Request, asked: Asked) -> Response {
-        if asked.forms.is_none() {
+    async fn answer_message(&self, mut request: Request, head: RequestHead) -> Response {
+        if head.forms.is_none() {
             let text = "accept `application/json`, `text/event-stream` or both\n";
             return refusal(StatusCode::NOT_ACCEPTABLE, text);
         }
-        if !asked.may_use_session {
+        if !head.may_use_session {
             // A cancellation must not find the calls of another client.
             request.headers_mut().remove(SESSION_ID);
         }
         let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
-        let mut resources = match self.acquire(is_subscription, &asked) {
+        let mut resources = match self.acquire(is_subscription, &head) {
             Ok(resources) => resources,
             Err(limit) => return busy(limit),
         };
@@ -211,7 +215,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let mut message = Message {
             is_json: is_json(&parts.headers),
             is_subscription,
-            takes_stream: asked.forms.event_stream,
+            accepts_stream: head.forms.event_stream,
             version: parts.headers.get(PROTOCOL_VERSION).cloned(),
             body,
             end_of_stream,
@@ -231,11 +235,11 @@ impl<S: ServerHandler> Endpoint<S> {
                 return busy("answers");
             }
             let sessions = &self.sessions;
-            match sessions.classify(&parts.headers, &message.body, asked.client.as_deref()) {
+            match sessions.classify(&parts.headers, &message.body, head.client.as_deref()) {
                 MessageKind::Handshake(id) => {
                     message.session_id = Some(id);
-                    // The body says which revision the client asks for. Some clients name that of
-                    // an earlier session in the header.
+                    // The body names the revision that the client wants. In the header, some
+                    // clients name that of an earlier session.
                     parts.headers.remove(PROTOCOL_VERSION);
                 }
                 MessageKind::Request(request) => {
@@ -245,10 +249,10 @@ impl<S: ServerHandler> Endpoint<S> {
                 MessageKind::Other => {}
             }
         }
-        if !asked.may_use_session && message.session_id.is_none() {
+        if !head.may_use_session && message.session_id.is_none() {
             return into_error(no_such_session(), || request_id(&message.body)).await;
         }
-        if !asked.forms.event_stream {
+        if !head.forms.event_stream {
             if is_subscription {
                 let text = "accept `text/event-stream` to subscribe\n";
                 let refused = refusal(StatusCode::NOT_ACCEPTABLE, text);
@@ -280,7 +284,7 @@ impl<S: ServerHandler> Endpoint<S> {
                 Err(_) => timed_out(request_time),
             },
             () = self.abort.cancelled() => reply::shutting_down(),
-            () = message.cancelled.cancelled() => return cancelled(message.takes_stream),
+            () = message.cancelled.cancelled() => return cancelled(message.accepts_stream),
         };
         resources.answer_lease.end_turn();
         let response = match response.status() {
@@ -294,7 +298,7 @@ impl<S: ServerHandler> Endpoint<S> {
             _ => response,
         };
         let mut response = into_error(response, || request_id(&message.body)).await;
-        // A plain response, or an error in place of one that did not fit.
+        // A complete response, or an error in place of one that did not fit.
         if let Some(length) = response.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
         {
@@ -340,10 +344,10 @@ impl<S> Endpoint<S> {
     }
 }
 
-/// Answers a request that its client has cancelled, so it gets no message: with a stream without
-/// events, or without a body.
-fn cancelled(takes_stream: bool) -> Response {
-    match takes_stream {
+/// Answers a request that its client has cancelled. The response has no message: it is a stream
+/// without events, or has no body.
+fn cancelled(accepts_stream: bool) -> Response {
+    match accepts_stream {
         true => ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response(),
         false => StatusCode::ACCEPTED.into_response(),
     }
@@ -360,7 +364,8 @@ fn no_such_session() -> Response {
     refusal(StatusCode::NOT_FOUND, "no such session\n")
 }
 
-/// Replaces rmcp's refusal with the supported revisions, if the headers name an unsupported one.
+/// Replaces rmcp's refusal with one that lists the supported revisions, if the headers name an
+/// unsupported one.
 fn unsupported_version(refusal: Response, message: &Message) -> Response {
     let Some(requested) = &message.version else {
         return refusal;
@@ -374,7 +379,7 @@ fn unsupported_version(refusal: Response, message: &Message) -> Response {
     error_response(refusal.status(), request_id(&message.body), &error)
 }
 
-/// Answers a body that is not an MCP message with a JSON-RPC error, under the request's id if that
+/// Refuses a body that is not an MCP message with a JSON-RPC error, under the request's id if that
 /// can be parsed.
 fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let text = str::from_utf8(body).unwrap_or_default();
@@ -406,8 +411,8 @@ fn request_id(body: &[u8]) -> Option<Value> {
     if id.len() > MAX_LABEL_BYTES {
         return None;
     }
-    // Not all JSON text has a value: a number can be too large, and a string can have half a
-    // surrogate pair. A number with another spelling is another id.
+    // Some JSON text has no value: a number can be too large, and a string can have half a
+    // surrogate pair. A number that would be written differently is another id.
     let value = serde_json::from_str(id).ok();
     value.filter(|value| match value {
         Value::String(_) => true,

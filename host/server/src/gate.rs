@@ -1,6 +1,6 @@
 //! The gate before MCP and the metrics: checks host and origin first, then the client. Counts every
-//! answer, and the bytes that a client sends and receives: all bytes from its connections, and the
-//! bodies of its responses.
+//! response, and the bytes that a client sends and receives: all bytes from its connections, and
+//! the bodies of its responses.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
     let Some(origin) = cross_origin else {
         return gate.with_client(request, next).await;
     };
-    // An allowed page of another origin: its browser sends a preflight without the token first, and
-    // needs CORS headers in every response.
+    // The page has another origin, which is allowed. Its browser first sends a preflight without
+    // the token, and needs CORS headers in every response.
     let mut response = match *request.method() {
         Method::OPTIONS => preflight(&request),
         _ => gate.with_client(request, next).await,
@@ -107,7 +107,7 @@ impl Gate {
             | Refusal::AmbiguousCertificate(_) => (
                 StatusCode::UNAUTHORIZED,
                 None,
-                metadata.map(|it| &it.scopes),
+                metadata.map(|metadata| &metadata.scopes),
             ),
             // A client discards a token that is called invalid, and this one may be valid.
             Refusal::TooManyWaiting | Refusal::UnreadableKeys => {
@@ -122,14 +122,17 @@ impl Gate {
                 Some(scopes),
             ),
             _ => {
-                let scopes = metadata.map(|it| &it.scopes);
+                let scopes = metadata.map(|metadata| &metadata.scopes);
                 (StatusCode::UNAUTHORIZED, Some("invalid_token"), scopes)
             }
         };
         let scopes = scopes.filter(|scopes| !scopes.is_empty());
         let parameters = [
             ("error", error.map(str::to_owned)),
-            ("resource_metadata", metadata.map(|it| it.address.clone())),
+            (
+                "resource_metadata",
+                metadata.map(|metadata| metadata.address.clone()),
+            ),
             ("scope", scopes.map(|scopes| scopes.join(" "))),
         ];
         let parameters: Vec<String> = parameters
@@ -145,7 +148,7 @@ impl Gate {
         (status, [(WWW_AUTHENTICATE, challenge)], text).into_response()
     }
 
-    /// Returns the client of a request: by its token, or without one by its connection.
+    /// Finds the client of a request by its token or, if it has none, by its connection.
     fn identify(&self, request: &Request) -> Result<Identity, Refusal> {
         let headers = request.headers().get_all(AUTHORIZATION).iter();
         match self.clients.identify(headers.map(HeaderValue::as_bytes)) {
@@ -184,7 +187,7 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
         if is_for_metrics || *request.method() != Method::POST {
             return over_budget(&error);
         }
-        // The endpoint refuses it under its message's id.
+        // The endpoint refuses the request under the id of its message.
         request.extensions_mut().insert(error);
     }
     if is_for_metrics && !client.reads_metrics() {
@@ -198,26 +201,26 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     response.map(|body| inspect(body, count))
 }
 
-/// Returns a function that counts bytes of a response for a client, and all bytes that its
-/// connection has received since the last count.
+/// Returns a function that counts bytes for a client: those of a response, which it is called with,
+/// and all that the connection has received since the last count.
 fn byte_counter(
     client: &Arc<Client>,
     slot: Option<&Arc<ConnectionSlot>>,
 ) -> impl Fn(usize) + Clone + Send + use<> {
     let (client, slot) = (Arc::clone(client), slot.cloned());
-    move |answered| {
+    move |sent| {
         let received = slot.as_ref().map_or(0, |slot| slot.take_received());
-        client.count_bytes(answered + received);
+        client.count_bytes(sent + received);
     }
 }
 
-/// Calls a function with the length of each part of a body when it passes, even if the body is
-/// never complete.
-fn inspect(body: Body, pass: impl Fn(usize) + Send + 'static) -> Body {
-    Body::new(body.inspect_frame(move |frame| pass(frame.data_ref().map_or(0, Bytes::len))))
+/// Calls a function with the length of each part of a body as it passes, even if the body never
+/// completes.
+fn inspect(body: Body, count: impl Fn(usize) + Send + 'static) -> Body {
+    Body::new(body.inspect_frame(move |frame| count(frame.data_ref().map_or(0, Bytes::len))))
 }
 
-/// Checks the user who sends a request to a server without clients. Over TCP, everybody may.
+/// Checks the user who sends a request to a server without clients. Over TCP, everybody may send.
 fn check_own_user(request: &Request) -> Result<(), Refusal> {
     match request.extensions().get::<Peer>() {
         Some(Peer::Process { user, .. }) => Clients::check_own_user(*user),
@@ -239,7 +242,7 @@ fn host_refusal(error: HostCheckError) -> Response {
     refusal(status, text)
 }
 
-/// Answers a preflight with what a page may send.
+/// Answers a preflight with the methods and headers that a page may send.
 fn preflight(request: &Request) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
@@ -253,8 +256,8 @@ fn preflight(request: &Request) -> Response {
     response
 }
 
-/// Returns whether every reader frames a request's body in the same way. Guards against: a balancer
-/// that takes a part of the body for the next request.
+/// Returns whether every reader finds the same end of a request's body. Guards against: a balancer
+/// that mistakes a part of the body for the next request.
 ///
 /// If a request has both an encoding and a length, hyper uses the encoding and closes the
 /// connection after the response.

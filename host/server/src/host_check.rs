@@ -17,7 +17,7 @@ pub(crate) struct HostCheck {
     own_schemes: &'static [&'static str],
 }
 
-/// A host with a port, or a host with any port.
+/// A host, with one port or with any port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
     host: String,
@@ -43,8 +43,8 @@ pub(crate) enum HostCheckError {
 }
 
 impl HostCheck {
-    /// Returns the allowed hosts and origins. The address itself is allowed too, and so are the
-    /// names of this machine on loopback.
+    /// Parses the allowed hosts and origins. The address itself is allowed too. On loopback, so are
+    /// the names of this machine.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl HostCheck {
         })
     }
 
-    /// Checks a request. Returns its origin if that is allowed and not the server's own: the
-    /// browser needs CORS headers then.
+    /// Checks a request. Returns its origin if that is allowed and not the server's own. The
+    /// browser then needs CORS headers.
     pub(crate) fn check<'a>(
         &self,
         uri: &Uri,
@@ -108,12 +108,12 @@ impl HostCheck {
             .and_then(text)
             .and_then(Name::parse)
             .ok_or(HostCheckError::NoHost)?;
-        // The request line may have a host too.
-        let in_line = match uri.authority() {
+        // The request line can name a host too.
+        let line_host = match uri.authority() {
             Some(authority) => Some(Name::from_authority(authority).ok_or(HostCheckError::Host)?),
             None => None,
         };
-        for name in in_line.iter().chain([&host]) {
+        for name in line_host.iter().chain([&host]) {
             if !self.hosts.iter().any(|allowed| allowed.covers(name)) {
                 return Err(HostCheckError::Host);
             }
@@ -157,7 +157,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Returns the value of a header that may occur once. Returns `None` if it occurs twice.
+/// Returns the value of a header, which may be missing. Returns `None` if it occurs twice.
 fn at_most_one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();

@@ -1,8 +1,8 @@
 //! The HTTP server of skillhost: MCP over streamable HTTP, with clients, limits, metrics, and a
 //! graceful shutdown. Without a token, it listens on loopback only.
 //!
-//! Any handler of rmcp can answer. It is created anew for each request, because the server stores
-//! nothing between requests.
+//! The server works with any handler of rmcp. Each request gets a new one, because the server
+//! stores nothing between requests.
 
 // The lowest layer first: a module uses only those above it.
 
@@ -82,10 +82,10 @@ pub use shutdown::Shutdown;
 pub use skillhost_identity::{Clients, Token};
 pub use tls::{Tls, TlsFiles};
 
-/// The address whose rules apply to a Unix socket, because only this machine reaches both.
+/// The address that stands in for a Unix socket in checks: only this machine can reach either.
 const LOCAL_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The time that peers have to read that their requests were aborted or their streams ended.
+/// The time for telling peers that their requests were aborted or their streams ended.
 const FINAL_WRITE_TIME: Duration = Duration::from_millis(500);
 
 /// The pause between two reads of all issuers' keys.
@@ -94,7 +94,7 @@ const KEY_PAUSE: Duration = Duration::from_secs(60 * 60);
 /// Returns the occupancy of the host, or `None` until the host is loaded.
 type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
-/// A server that listens. It answers once it [serves](Server::serve).
+/// A server that listens. It answers requests while [`Server::serve`] runs.
 pub struct Server {
     thread: IoThread,
     listeners: Listeners,
@@ -113,7 +113,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Server::check`] and [`Server::from_sockets`], or if the system refuses.
+    /// The errors of [`Server::check`] and [`Server::from_sockets`], and those of the system.
     pub async fn bind(address: SocketAddr, options: HttpOptions) -> anyhow::Result<Self> {
         Self::check(address, &options)?;
         Self::from_sockets(Sockets::bind(address)?, options).await
@@ -123,7 +123,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Sockets::bind_localhost`] and [`Server::from_sockets`].
+    /// The errors of [`Sockets::bind_localhost`] and [`Server::from_sockets`].
     pub async fn bind_localhost(port: u16, options: HttpOptions) -> anyhow::Result<Self> {
         Self::from_sockets(Sockets::bind_localhost(port)?, options).await
     }
@@ -132,9 +132,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If the address is not loopback and there is no token, if clients are asked for certificates
-    /// and there are none, if it stands for every address and there are no allowed hosts, or if an
-    /// option is not valid.
+    /// If the address is not loopback and there is neither a token nor a client, if TLS asks for
+    /// certificates of clients and there are no clients, if the address means every address and
+    /// there are no allowed hosts, or if an option is not valid.
     pub fn check(address: SocketAddr, options: &HttpOptions) -> anyhow::Result<()> {
         let cannot = || cannot_serve(address);
         ensure!(
@@ -187,7 +187,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Server::check`] or [`Server::check_unix`], or if the system refuses.
+    /// The errors of [`Server::check`] or [`Server::check_unix`], and those of the system.
     pub async fn from_sockets(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
         let name = sockets.to_string();
         let cannot = || cannot_serve(&name);
@@ -225,7 +225,7 @@ impl Server {
     }
 
     /// Returns the address, with the port that the system chose for port 0. For localhost this is
-    /// the IPv4 address. `None` for a Unix socket.
+    /// the IPv4 address. Returns `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -256,18 +256,17 @@ impl Server {
         self
     }
 
-    /// Returns a notification that fires when most of many connections have ended. The caller may
-    /// give their memory back to the system then.
+    /// Returns a notification that fires when most of many connections have ended. The caller can
+    /// then return their memory to the system.
     #[must_use]
     pub fn quiet(&self) -> Arc<Notify> {
         Arc::clone(&self.slots.quiet)
     }
 
-    /// Serves until the shutdown is requested, and then until the requests in flight are answered
-    /// or the time for that has passed. Returns the number of aborted connections.
+    /// Serves requests until the server shuts down. Returns the number of aborted connections.
     ///
-    /// A thread of its own accepts connections and answers probes. The handler runs on the caller's
-    /// runtime.
+    /// A shutdown waits for the requests in flight, at most `shutdown_time`. A thread of its own
+    /// accepts connections and answers probes. The handler runs on the caller's runtime.
     pub async fn serve<S: ServerHandler>(
         self,
         handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
@@ -277,12 +276,12 @@ impl Server {
         let endpoint = self.endpoint(handler, &abort);
         let router = self.router(endpoint, shutdown);
         let limits = self.options.limits;
-        let polling = self.options.clients;
-        let polling = async move { polling.poll_keys(KEY_PAUSE).await };
-        let _polling_keys = AbortOnDropHandle::new(tokio::spawn(polling));
+        let clients = self.options.clients;
+        let poll_keys = async move { clients.poll_keys(KEY_PAUSE).await };
+        let _polling_keys = AbortOnDropHandle::new(tokio::spawn(poll_keys));
         let poll_files = |tls| Tls::poll(tls, tls::POLL_INTERVAL, self.options.opener);
-        let tls = self.options.tls.clone().map(poll_files);
-        let _polling_files = tls.map(|polling| AbortOnDropHandle::new(tokio::spawn(polling)));
+        let poll_files = self.options.tls.clone().map(poll_files);
+        let _polling_files = poll_files.map(|poll| AbortOnDropHandle::new(tokio::spawn(poll)));
         let acceptor = Acceptor {
             router,
             runtime: Handle::current(),
@@ -383,7 +382,7 @@ async fn join_all(open: &mut JoinSet<()>) {
     while open.join_next().await.is_some() {}
 }
 
-/// Answers `/readyz`: whether a balancer may send new requests.
+/// Answers `/readyz`, which tells balancers whether to send new requests.
 fn ready(
     shutdown: &CancellationToken,
     occupancy: Option<&OccupancySource>,

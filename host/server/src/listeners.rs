@@ -51,14 +51,14 @@ impl Sockets {
         }))
     }
 
-    /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may stand for.
+    /// Listens on both addresses that `localhost` can mean: 127.0.0.1 and ::1.
     ///
     /// Uses no resolver. On a machine without IPv6, listens on 127.0.0.1 alone.
     ///
     /// # Errors
     ///
-    /// If the system refuses, or if another program listens on one of the two addresses: it would
-    /// get some of the clients.
+    /// If the system refuses, or if another program listens on one of the two addresses. Some
+    /// clients would reach that program.
     pub fn bind_localhost(port: u16) -> anyhow::Result<Self> {
         let mut sockets = Self::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         if let Self(Bound::Tcp {
@@ -96,7 +96,7 @@ impl Sockets {
     }
 
     /// Returns the address, with the port that the system chose for port 0. For localhost this is
-    /// the IPv4 address. `None` for a Unix socket.
+    /// the IPv4 address. Returns `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0 {
             Bound::Tcp { address, .. } => Some(*address),
@@ -104,7 +104,7 @@ impl Sockets {
         }
     }
 
-    /// Returns the path of a Unix socket.
+    /// Returns the path of a Unix socket, or `None` for TCP.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {
             Bound::Tcp { .. } => None,
@@ -162,7 +162,7 @@ impl Listeners {
                 let peer = stream.peer_cred()?;
                 let peer = Peer::Process {
                     user: peer.uid(),
-                    // A process in a namespace that this process does not see has no number.
+                    // A process that this process's PID namespace does not show has no number.
                     process: peer.pid().map_or(0, i32::cast_unsigned),
                 };
                 return Ok((Stream::Unix(stream), peer));
@@ -172,7 +172,8 @@ impl Listeners {
     }
 }
 
-/// Returns whether the machine lacks an address, such as an IPv6 one.
+/// Returns whether an error says that the machine does not have the address. A machine without IPv6
+/// does not have `::1`.
 fn is_missing_address(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))

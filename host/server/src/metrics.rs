@@ -1,6 +1,6 @@
-//! The metrics of a server, in the OpenMetrics text format, which Prometheus reads. The name,
-//! type, labels, unit and help of a metric stand only in [`Metrics::default`]; a test compares the
-//! table of docs/reference/mcp.md with them.
+//! The metrics of a server, in the OpenMetrics text format, which Prometheus reads. Only
+//! [`Metrics::default`] has the name, type, labels, unit and help of each metric; a test compares
+//! the table of docs/reference/mcp.md with them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -149,7 +149,7 @@ impl Default for Metrics {
     }
 }
 
-/// The registry while it is filled.
+/// A registry that is being filled.
 struct MetricTable(Registry);
 
 impl MetricTable {

@@ -16,7 +16,7 @@ pub struct HttpOptions {
     pub token: Option<Token>,
     /// The clients with names, each with its credentials, its scope and its budget. Default: none.
     pub clients: Clients,
-    /// Further names that requests may have as `Host`, with or without a port. The address itself
+    /// Further names that requests may send as `Host`, with or without a port. The address itself
     /// is always allowed, and so is `localhost` on loopback. Default: none.
     pub allowed_hosts: Vec<String>,
     /// Further origins whose web pages may send requests, such as `https://app.example.com`. The
@@ -29,7 +29,7 @@ pub struct HttpOptions {
     pub tls: Option<Arc<Tls>>,
     /// The limits on peers.
     pub limits: HttpLimits,
-    /// The opener with which the files of TLS and issuers' keys are read again. Default: one
+    /// The opener that the server uses to read TLS files and issuers' keys again. Default: one
     /// without a broker.
     pub opener: Opener,
 }

@@ -1,9 +1,9 @@
 //! Notices that the peer of a connection is gone, so that its call can end.
 //!
-//! A peer may close only its sending side and still read the response. TCP does not tell that from
-//! a peer that has closed the connection, until the server sends something. So the server sends
-//! interim responses, `100 Continue`, which every client of HTTP/1.1 skips. The machine of a peer
-//! that is gone resets the connection then.
+//! A peer may close only its sending side and still read the response. Until the server sends
+//! something, TCP does not tell such a peer from one that is gone. So the server sends interim
+//! responses, `100 Continue`, which every client of HTTP/1.1 skips. If the peer is gone, its
+//! machine then resets the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,16 @@ use tokio::time::timeout;
 use crate::stream::Stream;
 
 /// The interim response that tells whether the peer still reads.
-const INTERIM_ANSWER: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+const INTERIM_RESPONSE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The pause between two interim responses.
 const INTERIM_PAUSE: Duration = Duration::from_secs(1);
 
-/// Watches the peer of a connection beside the protocol.
+/// A watch on the peer of a connection, independent of the protocol.
 pub(crate) struct PeerWatch {
     stream: Stream,
     is_encrypted: bool,
-    /// True while a part of a response waits to be written. An interim response would get into it.
+    /// True while part of a response waits to be written. An interim response would end up inside.
     has_unwritten: Arc<AtomicBool>,
     response: Receiver<ResponseState>,
 }
@@ -43,8 +43,8 @@ pub(crate) enum ResponseState {
 }
 
 impl PeerWatch {
-    /// Watches the peer of a stream through a second handle. The returned sender takes the state of
-    /// the responses.
+    /// Watches the peer of a connection through a second handle of its stream. The caller sends the
+    /// state of each response to the returned sender.
     pub(crate) fn new(
         stream: Stream,
         is_encrypted: bool,
@@ -64,7 +64,7 @@ impl PeerWatch {
     /// it cannot be asked: during a stream, within TLS, or with an old version of HTTP.
     pub(crate) async fn gone(self) {
         self.stream.read_closed().await;
-        // An interim response within TLS would have to be encrypted.
+        // This handle cannot encrypt an interim response.
         if self.is_encrypted {
             return;
         }
@@ -80,20 +80,20 @@ impl PeerWatch {
         loop {
             let state = *response.borrow_and_update();
             let asks = match (state, &self.stream) {
-                // The kernel itself tells when the peer of a Unix socket has closed it.
+                // The kernel reports when the peer of a Unix socket has closed it.
                 (ResponseState::Awaited(_), Stream::Unix(_)) | (ResponseState::Known, _) => false,
                 (ResponseState::Awaited(Version::HTTP_11), Stream::Tcp(_)) => true,
-                // An older client would take an interim response for the response. A stream can
-                // have nothing to send for long.
+                // An older client would mistake an interim response for the final one. A stream
+                // can be silent for long.
                 (ResponseState::Awaited(_), Stream::Tcp(_)) | (ResponseState::Streamed, _) => {
                     return;
                 }
             };
             if asks && !self.has_unwritten.load(Ordering::Relaxed) {
-                match self.stream.send_now(INTERIM_ANSWER) {
-                    // Earlier bytes are still unread, and have the same effect.
+                match self.stream.send_now(INTERIM_RESPONSE) {
+                    // The peer has not read earlier bytes, which have the same effect.
                     Err(Errno::AGAIN) => {}
-                    Ok(count) if count == INTERIM_ANSWER.len() => {}
+                    Ok(count) if count == INTERIM_RESPONSE.len() => {}
                     _ => return,
                 }
             }
@@ -144,10 +144,10 @@ mod tests {
             assert_pending(&mut gone).await;
             response_state.send_replace(ResponseState::Known);
         }
-        let mut interim = [0; 2 * INTERIM_ANSWER.len()];
+        let mut interim = [0; 2 * INTERIM_RESPONSE.len()];
         let read = timeout(LONG, peer.read_exact(&mut interim)).await;
         read.unwrap().unwrap();
-        assert_eq!(interim[..], [INTERIM_ANSWER; 2].concat());
+        assert_eq!(interim[..], [INTERIM_RESPONSE; 2].concat());
         // The peer is asked again, without another request.
         response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
         let more = peer.read_exact(&mut interim);
@@ -168,9 +168,9 @@ mod tests {
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;
-        assert!(peer.try_read(&mut [0]).is_err(), "it was sent something");
+        assert!(peer.try_read(&mut [0]).is_err(), "the peer got bytes");
         unwritten.store(false, Ordering::Relaxed);
-        let mut interim = [0; INTERIM_ANSWER.len()];
+        let mut interim = [0; INTERIM_RESPONSE.len()];
         tokio::select! {
             () = &mut gone => panic!("the peer counts as gone"),
             read = timeout(LONG, peer.read_exact(&mut interim)) => read.unwrap().unwrap(),
@@ -200,7 +200,7 @@ mod tests {
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;
-        assert!(peer.try_read(&mut [0]).is_err(), "it was sent something");
+        assert!(peer.try_read(&mut [0]).is_err(), "the peer got bytes");
         drop(peer);
         timeout(LONG, gone).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Answers of the server itself: a status and a line of text. At `/mcp` the text becomes the
+//! Responses of the server itself: a status and a line of text. At `/mcp` the text becomes the
 //! message of a JSON-RPC error, which clients of MCP can read.
 
 use axum::body::{Body, to_bytes};
@@ -81,7 +81,7 @@ pub(crate) async fn into_error(response: Response, id: impl FnOnce() -> Option<V
 /// Refuses a request because the server is shutting down.
 pub(crate) fn shutting_down() -> Response {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    and_close(refusal(status, "the server is ending\n"))
+    and_close(refusal(status, "the server is shutting down\n"))
 }
 
 /// Closes the connection after a response. Otherwise the rest of the request would be read as the

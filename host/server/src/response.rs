@@ -59,8 +59,8 @@ impl AsRef<[u8]> for UnwrittenBytes {
     }
 }
 
-/// A future that ends an endless response. An error closes the connection, so the client sees that
-/// the response is incomplete.
+/// A future that ends a response when it completes. An error closes the connection, so the client
+/// sees that the response is incomplete.
 pub(crate) type ResponseEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
 /// Ends a stream when its connection ends, for example at a shutdown, or when the client's
@@ -117,13 +117,13 @@ impl HttpBody for ResponseBody {
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         let resources = &self.resources;
-        let hold = |bytes| {
+        let with_resources = |bytes| {
             Bytes::from_owner(UnwrittenBytes {
                 bytes,
                 _resources: Arc::clone(resources),
             })
         };
-        Poll::Ready(Some(Ok(frame.map_data(hold))))
+        Poll::Ready(Some(Ok(frame.map_data(with_resources))))
     }
 
     fn is_end_stream(&self) -> bool {

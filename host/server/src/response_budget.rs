@@ -6,7 +6,7 @@ use skillhost_mcp::answer_lease::{AnswerLease, JsonTurns};
 
 use crate::budget::{Budget, Holder};
 
-/// The bytes that responses may take.
+/// The budget for the bytes of responses.
 pub(crate) struct ResponseBudget {
     bytes: Arc<Budget>,
     turns: JsonTurns,

@@ -1,7 +1,7 @@
-//! Sessions of clients with a handshake. Such a client cancels a call by another request instead
+//! Sessions of clients with a handshake. Such a client cancels a call with another request instead
 //! of closing the connection. It gets a session id at its handshake and sends it with every
 //! request, so that a cancellation finds the call. The server stores nothing else about a session,
-//! and no request needs a session id.
+//! and accepts requests without a session id.
 //!
 //! The session id of a client with a name ends with a mark of that client. So no other client can
 //! use it, on any instance of the server.
@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::headers::{self, SESSION_ID};
 
-/// The maximum number of bytes of a session id. Guards against: a peer that uses large headers as
-/// keys.
+/// The maximum number of bytes of a session id. Guards against: a peer that fills memory with large
+/// ids.
 const MAX_SESSION_ID_BYTES: usize = 64;
 
 /// The number of hex digits of a session's label.
@@ -74,9 +74,10 @@ impl Sessions {
         }))
     }
 
-    /// Classifies a message, and cancels the request that a cancellation names. A message of a
-    /// revision without sessions names its method in a header, and its body is parsed only if that
-    /// is the handshake's.
+    /// Classifies a message, and cancels the request that a cancellation names.
+    ///
+    /// In revisions without sessions, a header names the method. Their bodies are parsed only if
+    /// that is the method of a handshake.
     pub(crate) fn classify(
         self: &Arc<Self>,
         headers: &HeaderMap,
@@ -127,7 +128,7 @@ impl Sessions {
             return MessageKind::Other;
         };
         match self.in_flight().entry(key.clone()) {
-            // An id that is used twice at a time names only the first request.
+            // If two requests in flight have the same id, it names only the first.
             Entry::Occupied(_) => MessageKind::Other,
             Entry::Vacant(entry) => {
                 let cancelled = entry.insert(CancellationToken::new()).clone();
@@ -160,15 +161,15 @@ impl Sessions {
     }
 }
 
-/// Returns whether the parameters of a message name a revision of the protocol, as those of a
-/// handshake do.
+/// Returns whether the parameters of a message name a revision of the protocol. Those of a
+/// handshake must.
 fn names_version(message: RawJson<'_>) -> bool {
     let params = message.member("params");
     let version = params.and_then(|params| params.member("protocolVersion"));
     version.is_some_and(|version| version.read::<String>().is_ok())
 }
 
-/// Returns whether the session id of a request, if it has one, can belong to this client.
+/// Returns whether this client may use the session id of a request. Returns true without one.
 pub(crate) fn may_use(headers: &HeaderMap, client: &Client) -> bool {
     let mut ids = headers.get_all(SESSION_ID).iter();
     ids.all(|id| {
@@ -176,14 +177,14 @@ pub(crate) fn may_use(headers: &HeaderMap, client: &Client) -> bool {
         match (client.name(), id.split_at_checked(LABEL_DIGITS)) {
             (Some(name), Some((label, mark))) => mark == owner_mark(label, name),
             (Some(_), None) => false,
-            // The client without a name may use any id but those with a mark.
+            // The client without a name may use every id that has no mark.
             (None, _) => id.len() != LABEL_DIGITS + MARK_DIGITS,
         }
     })
 }
 
-/// Returns the mark of a session's owner. It is not a secret: the server accepts it from its owner
-/// alone.
+/// Returns the mark of a session's owner. It is not a secret: the server accepts it only from that
+/// owner.
 fn owner_mark(label: &str, name: &str) -> String {
     let digest = Sha256::new()
         .chain_update("session")

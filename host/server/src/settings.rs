@@ -38,7 +38,7 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<String>,
     /// The file mode of a Unix socket.
     pub socket_mode: SocketMode,
-    /// The limits for peers.
+    /// The limits on peers.
     pub limits: HttpLimits,
 }
 
@@ -86,24 +86,24 @@ declare_limits! {
         body: usize, Bytes "2MiB" in 1, MAX_MEMORY;
         against "a peer that takes the server's memory"
 
-        /// Connections at a time. A further one evicts one that has not shown the
-        /// token. If all have shown it, it gets the answer that the server is busy.
+        /// Connections at a time. A further connection evicts one that has not shown the
+        /// token. If all have shown it, the new one is told that the server is busy.
         connections: usize, Count "512" in 1, u32::MAX;
         against "peers that take the server's descriptors"
 
         /// Requests to `/mcp` at a time, from reading the body until the last byte
-        /// of the answer is written. A further one gets the answer that the
-        /// server is busy.
+        /// of the response is written. The response to a further request says that
+        /// the server is busy.
         requests: usize, Count "512" in 1, u32::MAX;
         against "peers that ask faster than guests answer"
 
         /// Bytes of the bodies of these requests, and of the values that are parsed
-        /// from them. A further request gets the answer that the server is busy.
+        /// from them. The response to a further request says that the server is busy.
         bodies: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
         against "peers that send many large requests at a time"
 
-        /// Bytes of answers that are not written yet. The server drops an answer that
-        /// does not fit, and answers that it is busy.
+        /// Bytes of responses that are not written yet. If a response does not fit, the
+        /// server drops it and answers that it is busy.
         answers: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
         against "peers that ask and do not read"
 
@@ -113,19 +113,19 @@ declare_limits! {
         against "listeners that leave no capacity for calls"
 
         /// Longest wait for the headers of a request, from the connection's start
-        /// or the answer before.
+        /// or the previous response.
         header_time: Duration, Time "30s" in 1, DAY;
         against "a peer that sends them byte by byte, and connections that nobody uses"
 
-        /// Longest time that a request's body may take.
+        /// Longest time for receiving a request's body.
         body_time: Duration, Time "30s" in 1, DAY;
         against "a peer that sends it byte by byte"
 
-        /// Longest time from the body of a request to its answer.
+        /// Longest time from the body of a request to its response.
         request_time: Duration, Time "60s" in 1, DAY;
         against "a call that never ends"
 
-        /// Longest time in which a peer may take less than 256 KiB of an answer
+        /// Longest time in which a peer may read less than 256 KiB of a response
         /// that waits for it.
         write_time: Duration, Time "30s" in 1, DAY;
         against "a peer that asks and does not read"

@@ -5,7 +5,8 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Requests the shutdown of a server. Cheap to clone; all clones request the same shutdown.
+/// A handle that requests the shutdown of a server. Cheap to clone; all clones request the same
+/// shutdown.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     begun: CancellationToken,
@@ -47,8 +48,8 @@ impl Shutdown {
         self.begun.cancel();
     }
 
-    /// Waits until the shutdown is requested. A handler ends its open streams then, as the protocol
-    /// says.
+    /// Waits until the shutdown is requested. A handler then ends its open streams, as the protocol
+    /// requires.
     pub async fn requested(&self) {
         self.begun.cancelled().await;
     }

@@ -1,7 +1,7 @@
 //! The slots of connections. When all are taken, a new connection evicts another one: first one
 //! that has sent nothing, then one without a whole request, then one whose last request had no
-//! token. The oldest of a group goes first. So a new peer gets a slot, however many others are
-//! silent.
+//! token. In each group, the oldest is evicted first. So a new peer gets a slot, however many
+//! others are silent.
 //!
 //! A few connections without a request stay while others have sent one. Otherwise each new
 //! connection would be evicted by the next before its request is read.
@@ -24,30 +24,29 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The maximum number of slots that protected connections leave to others, and the maximum number
-/// of connections without a request that stay while others have sent one. Guards against: peers
-/// with a token that leave no slot for probes, and many requests that leave new connections no time
-/// to send theirs.
+/// The maximum size of two reserves: the slots that no connection can protect, and the connections
+/// without a request that stay while others have sent one. Guards against: peers with a token that
+/// leave no slot for probes, and many requests that leave new connections no time to send theirs.
 const MAX_RESERVE: usize = 16;
 
-/// The divisor of all slots for the part that is left to others, if it is smaller than
-/// [`MAX_RESERVE`].
+/// The divisor of all slots that gives the reserve, if that is smaller than [`MAX_RESERVE`].
 const RESERVE_DIVISOR: usize = 4;
 
-/// The divisor of all slots for the part that the unprotected connections of one address or user
-/// may have. Guards against: one peer that takes all slots.
+/// The divisor of all slots that gives the limit for the unprotected connections of one address or
+/// user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
-/// The number of connections whose memory is worth giving back when most of them have ended.
+/// The number of connections whose memory is worth returning when most of them have ended.
 const MANY_CONNECTIONS: usize = 16;
 
-/// The leading bits of an IPv6 address that identify one peer. A host chooses the others freely.
+/// The number of leading bits of an IPv6 address that identify one peer. A host chooses the others
+/// freely.
 const IPV6_PEER_BITS: u8 = 64;
 
 /// The maximum number of descriptors that are left for calls and files.
 const MAX_OTHER_DESCRIPTORS: usize = 256;
 
-/// The number of descriptors that one connection takes.
+/// The number of descriptors that one connection uses.
 const DESCRIPTORS_PER_CONNECTION: usize = 2;
 
 /// The slots of all connections of a server.
@@ -76,7 +75,7 @@ struct SlotTable {
 /// Unprotected connections in the order of eviction.
 #[derive(Default)]
 struct EvictionOrder {
-    /// Those that have not sent a whole request.
+    /// The connections that have not sent a whole request.
     unrequested: BTreeMap<Rank, u64>,
     requested: BTreeMap<Rank, u64>,
 }
@@ -114,7 +113,7 @@ pub(crate) struct ConnectionSlot {
     id: u64,
     peer: Option<Peer>,
     evicted: CancellationToken,
-    /// The received bytes that do not yet count for a client.
+    /// The number of received bytes that are not yet counted for a client.
     uncounted: AtomicUsize,
 }
 
@@ -160,9 +159,9 @@ impl ConnectionSlots {
     pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
         let peer = self.limited_peer(peer);
         let mut table = self.table();
-        let of_peer = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));
+        let peer_order = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));
         let peer_limit = peer_limit(self.limit);
-        let evicted = match of_peer {
+        let evicted = match peer_order {
             Some(order) if order.len() >= peer_limit => order.first(reserve(peer_limit)),
             _ if table.connections.len() >= self.limit => {
                 Some(table.unprotected.first(reserve(self.limit))?)
@@ -218,12 +217,12 @@ impl ConnectionSlots {
         Some(Peer::Address((address, 0).into()))
     }
 
-    /// Changes an entry. Returns false if the connection was evicted, or stays unprotected because
-    /// its protection would leave too few slots to others.
+    /// Changes an entry. Returns false if the connection was evicted, or if it stays unprotected
+    /// because protecting it would leave too few slots to others.
     fn change(&self, id: u64, change: impl FnOnce(&mut SlotEntry, u64)) -> bool {
         let mut table = self.table();
         let event = table.next_event();
-        // A connection that was protected finds its own slot free.
+        // Removing the entry first frees the slot that the connection itself protected.
         let Some(mut entry) = table.remove(id) else {
             return false;
         };
@@ -275,8 +274,8 @@ impl SlotTable {
         } else {
             self.unprotected.insert(entry.rank, id);
             if let Some(peer) = entry.peer {
-                let of_peer = self.unprotected_by_peer.entry(peer).or_default();
-                of_peer.insert(entry.rank, id);
+                let peer_order = self.unprotected_by_peer.entry(peer).or_default();
+                peer_order.insert(entry.rank, id);
             }
         }
         self.connections.insert(id, entry);
@@ -290,10 +289,10 @@ impl SlotTable {
         }
         self.unprotected.remove(entry.rank);
         if let Some(peer) = entry.peer
-            && let Some(of_peer) = self.unprotected_by_peer.get_mut(&peer)
+            && let Some(peer_order) = self.unprotected_by_peer.get_mut(&peer)
         {
-            of_peer.remove(entry.rank);
-            if of_peer.len() == 0 {
+            peer_order.remove(entry.rank);
+            if peer_order.len() == 0 {
                 self.unprotected_by_peer.remove(&peer);
             }
         }
@@ -318,14 +317,14 @@ impl EvictionOrder {
     }
 
     fn insert(&mut self, rank: Rank, id: u64) {
-        self.of_stage(rank.0).insert(rank, id);
+        self.stage_order(rank.0).insert(rank, id);
     }
 
     fn remove(&mut self, rank: Rank) {
-        self.of_stage(rank.0).remove(&rank);
+        self.stage_order(rank.0).remove(&rank);
     }
 
-    fn of_stage(&mut self, stage: Stage) -> &mut BTreeMap<Rank, u64> {
+    fn stage_order(&mut self, stage: Stage) -> &mut BTreeMap<Rank, u64> {
         match stage {
             Stage::Silent | Stage::Begun => &mut self.unrequested,
             Stage::Requested => &mut self.requested,
@@ -340,22 +339,22 @@ impl SlotEntry {
 }
 
 impl ConnectionSlot {
-    /// Waits until the connection is evicted, and must end.
+    /// Waits until the connection is evicted and must end.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// Returns the peer whose limits the connection counts against. `None` for a trusted proxy.
+    /// Returns the peer whose limits the connection counts against, or `None` for a trusted proxy.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
     }
 
-    /// Adds received bytes.
+    /// Adds bytes that the next [`take_received`](Self::take_received) returns.
     pub(crate) fn add_received(&self, bytes: usize) {
         self.uncounted.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that were received since the last call.
+    /// Returns the number of bytes that were received since the last call of this function.
     pub(crate) fn take_received(&self) -> usize {
         self.uncounted.swap(0, Ordering::Relaxed)
     }

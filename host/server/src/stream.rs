@@ -38,7 +38,7 @@ impl Stream {
         })
     }
 
-    /// Disables the delay of small writes.
+    /// Sends small writes without delay.
     pub(crate) fn set_no_delay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);

@@ -155,7 +155,7 @@ impl Loaded {
                 for authority in authorities {
                     roots.add(authority.clone())?;
                 }
-                // Other peers may have a token. The gate checks both.
+                // A peer without a certificate may have a token. The gate checks both.
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                         .allow_unauthenticated()
@@ -166,7 +166,7 @@ impl Loaded {
         let mut config = builder.with_cert_resolver(Arc::clone(&identity) as Arc<_>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if authorities.is_some() {
-            // A resumed session would not be asked for its certificate again.
+            // A peer that resumes a session would not show its certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -371,7 +371,7 @@ impl Tls {
     }
 }
 
-/// The changes of files, which may be incomplete.
+/// The states of files at the last scans, which tell whether a change is complete.
 struct FileChanges {
     /// The states that were read. `None` if the files could not be used.
     read: Option<FileStates>,
@@ -386,8 +386,8 @@ impl FileChanges {
         Self { read, before }
     }
 
-    /// Takes the states of a scan. Returns whether to read the files: they have changed since they
-    /// were read, but not since the last scan.
+    /// Records the states of a scan. Returns whether to read the files: they have changed since
+    /// they were read, but not since the last scan.
     fn are_complete(&mut self, now: FileStates) -> bool {
         let before = std::mem::replace(&mut self.before, now.clone());
         if now != before || self.read.as_ref() == Some(&now) {

@@ -1,5 +1,5 @@
-//! Binds Unix sockets. Replaces a socket that nobody listens on, and no other file. Not here: who
-//! may send requests, which the gate decides by the user.
+//! Binds Unix sockets. Replaces a socket that nobody listens on, and no other file. The gate
+//! decides which users may send requests.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -14,15 +14,15 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use skillhost::Trust;
 
-/// The number of attempts to lock the folder. Guards against: two servers that start at once, one
-/// of which removes the other's socket.
+/// The number of attempts to lock the folder. Guards against: a server that removes the socket of
+/// another, if both start at once.
 const LOCK_ATTEMPTS: usize = 50;
 
 /// The pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on a Unix socket, and gives its file this mode. Fails if a user outside `trust` could
-/// replace the file: its path is used again to set the mode, and to remove it at the end.
+/// replace the file, because its path is used again: to set the mode, and to remove it at the end.
 pub(crate) fn bind(
     path: &Path,
     mode: u32,

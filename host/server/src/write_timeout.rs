@@ -1,4 +1,4 @@
-//! Write timeouts: fails the writes of a connection whose peer does not read. Otherwise the peer
+//! Write timeouts: the writes of a connection fail if its peer does not read. Otherwise the peer
 //! could keep responses in memory for as long as it likes.
 
 use std::io::{self, IoSlice};
@@ -13,8 +13,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::slots::ConnectionSlot;
 
-/// The bytes that a peer must read in each period, if that many wait for it. Guards against: a peer
-/// that reads a large response byte by byte.
+/// The number of bytes that a peer must read in each period, if that many wait for it. Guards
+/// against: a peer that reads a large response byte by byte.
 const MIN_BYTES: usize = 256 << 10;
 
 /// A stream whose writes fail if the peer is too slow.
@@ -140,13 +140,13 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(100);
     const LONG: Duration = Duration::from_secs(5);
 
-    /// Writes until a write fails. Returns the time that it took.
-    async fn until_error(stream: &mut (impl AsyncWrite + Unpin)) -> Duration {
+    /// Writes until a write fails. Returns the time that this took.
+    async fn time_until_error(stream: &mut (impl AsyncWrite + Unpin)) -> Duration {
         let start = Instant::now();
         let failed = timeout(LONG, async {
             while stream.write_all(&[0; 1024]).await.is_ok() {}
         });
-        failed.await.expect("the peer may be as slow as it likes");
+        failed.await.expect("no write failed");
         start.elapsed()
     }
 
@@ -157,7 +157,7 @@ mod tests {
         stream.write_all(&[0; 1024]).await.unwrap();
         // The period begins when bytes wait for the peer.
         peer.read_exact(&mut [0; 1024]).await.unwrap();
-        assert!(until_error(&mut stream).await >= PERIOD);
+        assert!(time_until_error(&mut stream).await >= PERIOD);
     }
 
     #[tokio::test]
@@ -168,7 +168,7 @@ mod tests {
             peer.read_exact(&mut [0; 256 << 10]).await.unwrap();
             peer
         });
-        assert!(until_error(&mut stream).await >= 2 * PERIOD);
+        assert!(time_until_error(&mut stream).await >= 2 * PERIOD);
         drop(read.await);
     }
 
@@ -182,7 +182,7 @@ mod tests {
                 tokio::time::sleep(PERIOD / 10).await;
             }
         });
-        assert!(until_error(&mut stream).await >= PERIOD);
+        assert!(time_until_error(&mut stream).await >= PERIOD);
         read.abort();
     }
 
@@ -197,7 +197,7 @@ mod tests {
         assert!(read == text);
         stream.flush().await.unwrap();
         tokio::time::sleep(2 * PERIOD).await;
-        assert!(until_error(&mut stream).await >= PERIOD);
+        assert!(time_until_error(&mut stream).await >= PERIOD);
     }
 
     #[tokio::test]

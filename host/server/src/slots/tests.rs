@@ -166,10 +166,10 @@ fn limits_each_address_except_trusted_proxies() {
             Ipv6Addr::new(0x2001, 0xdb9, 0, 0, last, 0, 0, 1).into(),
         ))
     };
-    let of_one_network: Vec<_> = (0..5).map(take_from).collect();
-    assert_eq!(open(&of_one_network), [false, true, true, true, true]);
-    drop(of_one_network);
-    // How a server at an IPv6 address sees an IPv4 peer.
+    let same_network: Vec<_> = (0..5).map(take_from).collect();
+    assert_eq!(open(&same_network), [false, true, true, true, true]);
+    drop(same_network);
+    // A server at an IPv6 address sees IPv4 peers in this form.
     let mapped = peer("::ffff:10.0.0.9".parse().unwrap());
     for proxy in [ipv4_peer(9), mapped] {
         let proxied: Vec<_> = (0..5).map(|_| take(proxy)).collect();
@@ -212,7 +212,7 @@ fn ended_connection_leaves_nothing_behind() {
 }
 
 #[test]
-fn names_trusted_proxy_that_is_not_a_network() {
+fn error_names_invalid_trusted_proxy() {
     for wrong in ["", "10.0.0.0/33", "10.0.0.0/+8", "a.example", "*"] {
         let error = ConnectionSlots::new(1, 0, &[wrong.to_owned()])
             .err()

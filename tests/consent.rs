@@ -276,7 +276,7 @@ fn logs_missing_grant_if_client_cannot_ask() {
         (
             NEWEST,
             json!({"elicitation": {}}),
-            "protocol revision has no questions",
+            "protocol revision does not let a server ask",
         ),
     ] {
         let mut client = start_with(&program, revision, capabilities);

@@ -14,8 +14,8 @@ use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of bytes from which answers take turns to be serialized. A MiB takes some
-/// milliseconds. Guards against: large answers that occupy all threads while small ones wait.
+/// The number of bytes from which answers are serialized in turns. A MiB takes some milliseconds.
+/// Guards against: large answers that occupy all threads while small ones wait.
 const LARGE_ANSWER: usize = 1 << 20;
 
 /// The turns in which large answers are serialized: one for every two processors.
@@ -29,7 +29,7 @@ impl Default for JsonTurns {
     }
 }
 
-/// The bytes that one request's answer holds of the budget for all answers. They return to
+/// The bytes that the answer to one request holds of the budget for all answers. They return to
 /// the budget on drop.
 pub struct AnswerLease {
     held: Mutex<HeldBytes>,
@@ -49,14 +49,13 @@ struct JsonTurn {
 
 struct HeldBytes {
     count: usize,
-    /// Takes more bytes of the budget. Returns false if too few are left.
+    /// Takes more bytes from the budget. Returns false if too few are left.
     take: Box<dyn FnMut(usize) -> bool + Send>,
 }
 
 impl AnswerLease {
-    /// Returns a lease that holds nothing yet. `take` takes a number of bytes from a
-    /// budget, or returns false. When it is dropped, it must return all of them to the
-    /// budget.
+    /// Returns a lease that holds nothing yet. `take` takes a number of bytes from a budget, or
+    /// returns false if too few are left. Dropping `take` must return all its bytes to the budget.
     pub fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
             held: Mutex::new(HeldBytes {
@@ -139,7 +138,7 @@ impl LeaseHandle {
     }
 
     /// Reserves memory for a complete answer, and waits for its turn.
-    pub(crate) async fn hold(&self, bytes: usize) -> Result<(), ErrorData> {
+    pub(crate) async fn reserve_and_wait(&self, bytes: usize) -> Result<(), ErrorData> {
         self.reserve(bytes)?;
         self.wait_for_turn(bytes).await;
         Ok(())
@@ -198,13 +197,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hold_takes_memory_and_turn() {
+    async fn reserves_memory_and_waits_for_turn() {
         let turns = JsonTurns(Arc::new(Semaphore::new(1)));
         let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER).with_turns(turns.clone());
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
-        handle.hold(LARGE_ANSWER).await.unwrap();
+        handle.reserve_and_wait(LARGE_ANSWER).await.unwrap();
         assert_eq!(turns.0.available_permits(), 0);
-        assert!(handle.hold(2 * LARGE_ANSWER + 1).await.is_err());
+        assert!(handle.reserve_and_wait(2 * LARGE_ANSWER + 1).await.is_err());
     }
 
     #[test]

@@ -11,8 +11,8 @@ use skillhost_sandbox::engine::processors;
 use super::calls::RunningCall;
 use super::live::LiveHost;
 
-/// The maximum number of skills of a batch, which are read one after another. Changing threads
-/// takes as long as reading a small skill.
+/// The maximum number of skills of a batch. They are read one after another on one thread, because
+/// changing threads takes as long as reading a small skill.
 const MAX_SKILLS: usize = 8;
 
 /// The number of files after which a batch ends. Guards against: batches of skills with
@@ -37,7 +37,8 @@ pub(crate) struct Batches<'a, T, R> {
     read: R,
     max_running: usize,
     running: VecDeque<RunningBatch<T>>,
-    ready: vec::IntoIter<(String, T)>,
+    /// The skills that were read, but not returned yet.
+    read_ahead: vec::IntoIter<(String, T)>,
     /// The time after which no skill is read, except the first.
     deadline: Instant,
     has_read: bool,
@@ -72,18 +73,18 @@ where
             read,
             max_running: MAX_BATCHES.min(processors()).min(slots),
             running: VecDeque::new(),
-            ready: Vec::new().into_iter(),
+            read_ahead: Vec::new().into_iter(),
             deadline: Instant::now() + MAX_TIME,
             has_read: false,
         }
     }
 
-    /// Returns the next skill and its reading. Returns `None` after the last one, and if
+    /// Returns the next skill and its reading. Returns `None` after the last one, or if
     /// reading has taken too long. Reads at most `wanted` skills ahead, so that few are read
     /// in vain at the end of a page.
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<(String, T)>, ErrorData> {
         loop {
-            if let Some(skill) = self.ready.next() {
+            if let Some(skill) = self.read_ahead.next() {
                 return Ok(Some(skill));
             }
             if self.has_read && Instant::now() >= self.deadline {
@@ -109,15 +110,17 @@ where
                 self.running.push_front(batch);
             }
             self.has_read = true;
-            self.ready = read.into_iter();
+            self.read_ahead = read.into_iter();
         }
     }
 
     /// Returns the name of the first skill that [`next`](Self::next) has not returned.
     pub(crate) fn into_next_name(mut self) -> Option<String> {
-        let ready = self.ready.next().map(|(name, _)| name);
+        let read_ahead = self.read_ahead.next().map(|(name, _)| name);
         let running = || self.running.pop_front().map(|batch| batch.first);
-        ready.or_else(running).or_else(|| self.names.pop_front())
+        read_ahead
+            .or_else(running)
+            .or_else(|| self.names.pop_front())
     }
 
     fn begin(&self, names: Vec<String>) -> Result<RunningBatch<T>, ErrorData> {

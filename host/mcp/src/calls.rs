@@ -151,7 +151,7 @@ impl<T> RunningCall<T> {
     }
 }
 
-/// Returns the error for a request that the end of the server stops.
+/// Returns the error for a request that is stopped because the server shuts down.
 pub(crate) fn shutting_down() -> ErrorData {
     ErrorData::internal_error("the server is shutting down", None)
 }

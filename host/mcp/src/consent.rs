@@ -29,16 +29,16 @@ impl ClientAsker {
         Self { peer, input_closed }
     }
 
-    /// Returns the reason why the client cannot be asked.
+    /// Returns the reason why the client cannot be asked, if there is one.
     fn obstacle(&self) -> Option<&'static str> {
         let client = self.peer.peer_info();
         let is_old = |version: &ProtocolVersion| *version < ProtocolVersion::V_2026_07_28;
         let Some(client) = client.filter(|client| is_old(&client.protocol_version)) else {
-            return Some("the client's protocol revision has no questions of a server");
+            return Some("the client's protocol revision does not let a server ask questions");
         };
-        // A client that names no mode has forms.
+        // A client that names no mode supports forms.
         let elicitation = client.capabilities.elicitation.as_ref();
-        let has_form = elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none());
+        let has_form = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
         (!has_form).then_some("the client does not offer elicitation by forms")
     }
 }
@@ -71,7 +71,7 @@ impl Asker for ClientAsker {
             open.id = None;
             Ok(match answer {
                 Ok(Ok(ClientResult::ElicitResult(result))) => choice(&result, question),
-                // An error, or something else than an answer to the form.
+                // An error, or a response that does not answer the form.
                 _ => Choice::Deny,
             })
         })
@@ -106,7 +106,7 @@ fn choice(result: &ElicitResult, question: &Question) -> Choice {
     }
 }
 
-/// A question without an answer yet. The client may withdraw it if this is dropped.
+/// A question without an answer yet. Dropping this tells the client to withdraw it.
 struct OpenQuestion<'a> {
     peer: &'a Peer<RoleServer>,
     id: Option<RequestId>,

@@ -53,8 +53,8 @@ impl SkillFault {
             Self::FolderName => "without a name that the specification allows",
             Self::NoSkillMd => "without a `SKILL.md` in UTF-8",
             Self::NoFrontmatter => "with frontmatter that has no end or is too large",
-            Self::OtherName => "with a file or folder called as the skill's `name`",
-            Self::Description => "without a `description` and a paragraph",
+            Self::OtherName => "with a file or folder named like the skill's `name`",
+            Self::Description => "with neither a `description` nor a paragraph",
             Self::OverLimit => "with more files or bytes than the extension allows",
             Self::LongEntry => "with names or frontmatter too long for a page",
             Self::Unreadable => "that cannot be read",
@@ -90,7 +90,7 @@ impl FaultLog {
     }
 
     /// Logs one line about all faults at the end of a listing, if it differs from the last
-    /// one. Forgets the faults of removed skills: `skills` are the sorted names of all.
+    /// one. Forgets the faults of removed skills: `skills` has the sorted names of all skills.
     pub(crate) fn summarize(&self, skills: &[String]) {
         let mut faults = self.faults();
         faults

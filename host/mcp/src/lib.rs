@@ -15,7 +15,7 @@
 
 // The number of values in JSON, and their memory.
 mod values;
-// Requests that notify a client of changes, and what they keep.
+// Subscriptions, which notify a client of changes.
 pub mod subscriptions;
 // Limits on messages, for every transport.
 pub mod message_limits;

@@ -4,7 +4,7 @@
 //! The first host serves without the components that have to be compiled. It is replaced
 //! when they are ready.
 //!
-//! A request takes the host that is current when it arrives, and keeps it. A replaced host
+//! A request uses the host that is current when it arrives, until the request ends. A replaced host
 //! lives until the last of its calls ends.
 
 use std::collections::BTreeSet;
@@ -33,13 +33,14 @@ const MAX_NOTIFY_TIME: Duration = Duration::from_secs(5);
 pub struct LiveSettings {
     /// The files and folders that they come from. A change there is noticed within a second.
     pub files: Vec<WatchedFile>,
-    /// Adds the settings, as they are now, to the builder.
+    /// The function that adds the current settings to a builder.
     pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<ReadSettings> + Send + Sync>,
-    /// Returns the packages and components that the operator denies. Needs no other setting.
+    /// The function that finds what the operator denies. It needs no other setting.
     pub denied: Box<FindDenied>,
 }
 
-/// Returns the packages of a builder and the components of a host that the operator denies.
+/// A function that returns what the operator denies: packages of a builder, and components of a
+/// host.
 type FindDenied = dyn Fn(&HostBuilder, &Host) -> anyhow::Result<DeniedPackages> + Send + Sync;
 
 /// Settings that were read again.
@@ -67,9 +68,9 @@ pub struct LiveHost {
     settings: Option<Arc<LiveSettings>>,
     /// The builder with the last good settings.
     current: Mutex<HostBuilder>,
-    /// The builder with settings that were read since, until a reload has used them.
+    /// The settings that were read since, until a reload uses them.
     next: Mutex<Option<ReadSettings>>,
-    /// The packages that are not served though the host has them.
+    /// The packages that the host has, but does not serve.
     denied: Mutex<DeniedPackages>,
     /// Locked while the host is replaced, so that no host is served without its denials.
     replacing: tokio::sync::Mutex<()>,
@@ -127,8 +128,8 @@ pub struct ChangedLists {
 impl Changes {
     /// Returns the lists that have changed since an earlier time.
     ///
-    /// The tools and prompts that a scope sees may change with any skill. They are not
-    /// compared: they count as changed.
+    /// Every change of skills may change the tools and prompts in a scope. They count as changed,
+    /// without a comparison.
     pub fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
         let resources = self.resources != earlier.resources;
         let by_skills = resources && scope.is_some();
@@ -257,7 +258,7 @@ impl LiveHost {
     ///
     /// # Errors
     ///
-    /// Those of the builder. Requests that need more than is loaded wait forever then.
+    /// The errors of the builder. Requests that need more than is loaded then wait forever.
     pub async fn load(&self) -> anyhow::Result<Host> {
         self.start_calls()?;
         let builder = self.builder.clone();
@@ -295,8 +296,8 @@ impl LiveHost {
         Ok(host)
     }
 
-    /// Reads the settings again for the next [reload](Self::reload). Returns whether they can be
-    /// used. Logs why not; the settings stay as they were then, without what is denied.
+    /// Reads the settings again for the next [reload](Self::reload). If they cannot be used, logs
+    /// why and returns false. The earlier settings then stay, without what the operator denies.
     pub(crate) async fn read_settings(&self) -> bool {
         let Some(settings) = self.settings.clone() else {
             return false;
@@ -358,7 +359,8 @@ impl LiveHost {
     }
 
     /// Stops serving what the operator denies, even while components are being compiled or the
-    /// settings as a whole cannot be used. Returns the word for what else is served.
+    /// settings as a whole cannot be used. Returns `"other "` if it denies anything: the word in
+    /// messages about the tools that are still served. Otherwise returns an empty text.
     pub(crate) async fn withhold_denied(&self) -> &'static str {
         let _replacing = self.replacing.lock().await;
         let Some(host) = self.loaded() else { return "" };
@@ -388,8 +390,8 @@ impl LiveHost {
         self.replace(denied.leave_out(&host)).await;
     }
 
-    /// Returns what the operator denies, or `None` if the settings cannot be read. The caller logs
-    /// why not when it reads all of them.
+    /// Returns what the operator denies, or `None` if the settings cannot be read. Logs no error,
+    /// because reading all settings logs it.
     async fn find_denied(&self, host: &Host, builder: &HostBuilder) -> Option<DeniedPackages> {
         let settings = self.settings.clone()?;
         let (host, builder) = (host.clone(), builder.clone());
@@ -397,10 +399,10 @@ impl LiveHost {
         found.ok()?.ok()
     }
 
-    /// Logs the messages that were not logged the last time.
+    /// Logs those messages that were not logged the last time.
     fn log(&self, messages: Vec<String>) {
         let mut logged = lock(&self.logged);
-        for message in messages.iter().filter(|it| !logged.contains(it)) {
+        for message in messages.iter().filter(|message| !logged.contains(message)) {
             tracing::error!("{}", Line::new(message));
         }
         *logged = messages;
@@ -420,8 +422,9 @@ impl LiveHost {
         }
     }
 
-    /// Returns the host, once its offer is known. Otherwise a change after a client's listing
-    /// would not be noticed. If clients are not notified of changes, waits for all components.
+    /// Returns the host, once its offer is known. Without the offer, a change after a client's
+    /// listing would not be noticed. If clients are not notified of changes, waits for all
+    /// components.
     pub(crate) async fn host_to_list(&self) -> Host {
         self.wait_for(if self.is_watched() {
             Loading::Offered
@@ -678,7 +681,7 @@ fn prepare(host: &Host) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move { host.prepare().await })
 }
 
-/// Returns the offer of a host, or `None` when the process is ending.
+/// Returns the offer of a host, or `None` if the process is shutting down.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
     let offer = blocking::run((), move || Offer {

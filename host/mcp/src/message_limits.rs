@@ -13,8 +13,8 @@ use crate::values;
 /// label as large as a message, which is repeated with every progress report.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
-/// The maximum number of values in a message, twice as many as the largest arguments of a tool
-/// have. Guards against: a small message that takes much memory.
+/// The maximum number of values in a message, twice as many as the arguments of a tool may have.
+/// Guards against: a small message that takes much memory.
 const MAX_VALUES: usize = 20_000;
 
 /// The maximum number of values in the `_meta` of a message. Guards against: rmcp, which builds
@@ -29,7 +29,7 @@ const MAX_LISTEN_BYTES: usize = 64 << 10;
 /// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
-/// The further copies of a message's text that are held besides the body and the parsed message:
+/// The number of copies of a message's text that are held besides the body and the parsed message:
 /// the arguments of the call, and their form for the guest.
 const MORE_COPIES: usize = 2;
 
@@ -45,8 +45,8 @@ pub enum Excess {
     /// The label with this name is too long.
     #[error("{0} may have at most {max} bytes", max = MAX_LABEL_BYTES)]
     Label(&'static str),
-    /// The id of the message is a number that has another spelling once it is read, such as
-    /// `1.0000000000000001`. The answer would have the id of another request.
+    /// The id of the message is a number that changes once it is read and written again, such as
+    /// `1.0000000000000001`. The response would have the id of another request.
     #[error("a request's `id` must be a string, or an integer without fraction and exponent")]
     Number,
     /// The `_meta` of the message has too many values.
@@ -77,7 +77,7 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     let json = str::from_utf8(message).map(RawJson::new);
     let Ok(Ok(json)) = json else { return Ok(()) };
     let mut members = json.members();
-    if members.any(|(key, value)| key == "id" && has_other_number(value)) {
+    if members.any(|(key, value)| key == "id" && is_ambiguous_number(value)) {
         return Err(Excess::Number);
     }
     // A message as small as this exceeds no other limit.
@@ -102,8 +102,8 @@ pub fn memory_to_answer(message: &[u8]) -> usize {
     memory_of(message) + MORE_COPIES * message.len()
 }
 
-/// Returns whether a number has another spelling once it is read, or is not written as an integer.
-fn has_other_number(value: RawJson<'_>) -> bool {
+/// Returns whether a number changes once it is read and written again, or is not an integer.
+fn is_ambiguous_number(value: RawJson<'_>) -> bool {
     let text = value.get();
     // A longer one exceeds the limit of labels.
     text.len() <= MAX_LABEL_BYTES
@@ -111,8 +111,8 @@ fn has_other_number(value: RawJson<'_>) -> bool {
             .is_ok_and(|number| number.to_string() != text || text.contains(['.', 'e', 'E']))
 }
 
-/// Returns whether a message is a `subscriptions/listen` request. If it repeats the key
-/// `method`, any of the methods counts, because the parser decides which one is valid.
+/// Returns whether a message is a `subscriptions/listen` request. Checks every value of a
+/// repeated `method`, because the parser decides which one is valid.
 fn is_listen(message: RawJson<'_>) -> bool {
     message.members().any(|(key, value)| {
         key == "method" && value.read::<String>().is_ok_and(|method| method == LISTEN)
@@ -307,9 +307,9 @@ mod tests {
         ]) {
             let message = |value: &str| format!(r#"{{{method},"a":{value}}}"#);
             let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes));
-            let room = MAX_LISTEN_BYTES - message(&text(0)).len();
-            assert_fits(&message(&text(room)), true);
-            assert_fits(&message(&text(room + 1)), !is_listen);
+            let left = MAX_LISTEN_BYTES - message(&text(0)).len();
+            assert_fits(&message(&text(left)), true);
+            assert_fits(&message(&text(left + 1)), !is_listen);
             let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
             let items = MAX_LISTEN_VALUES - values::count(message("[]").as_bytes()) + 1;
             // It has fewer bytes than a label may have.

@@ -31,7 +31,7 @@ impl PageSize {
     /// Adds an entry of this size. Returns false if the page must end before it. The first
     /// entry always fits.
     pub(crate) fn add(&mut self, entry: usize) -> bool {
-        // With a comma.
+        // One more byte for a comma.
         let bytes = self.bytes + entry + 1;
         let fits = self.bytes == 0 || bytes <= self.max;
         if fits {
@@ -68,8 +68,8 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
 const LISTING_DIGITS: usize = 16;
 
 /// Returns one page of `items`, and the cursor of the next page if there is one. The entries
-/// of a page have at most `max_bytes`, but a single larger entry is a page too. A cursor is
-/// valid only for a listing with the same names.
+/// of a page have at most `max_bytes`; a larger entry has a page of its own. A cursor is valid
+/// only for a listing with the same names.
 pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,

@@ -58,7 +58,7 @@ pub(crate) async fn get(
     }
     live.warn_of_cut_prompt(&section);
     let bytes = page::json_bytes(&section.text);
-    live.answer_lease().hold(bytes).await?;
+    live.answer_lease().reserve_and_wait(bytes).await?;
     let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

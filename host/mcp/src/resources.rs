@@ -66,8 +66,8 @@ pub(crate) async fn list(
         .unwrap_or_default();
     let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
-    // The last resource, unless its skill was followed by others that are left out. It is shown, so
-    // it may be in the cursor.
+    // The last resource of the page, or `None` if skills after it were left out. The cursor may
+    // name it, because the page shows it.
     let mut last = None;
     let mut size = PageSize::new(live.page_bytes());
     let mut skills = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
@@ -119,11 +119,11 @@ pub(crate) async fn list(
         }
     };
     result.next_cursor = next.map(|next| {
-        // The empty path is before every file.
+        // The empty path sorts before every file.
         let (skill, path) = last.unwrap_or_else(|| (opaque_cursor(&next), String::new()));
         cursor::encode(LISTING, [&skill, &path])
     });
-    live.answer_lease().hold(size.bytes()).await?;
+    live.answer_lease().reserve_and_wait(size.bytes()).await?;
     Ok(result)
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn list(
 fn is_unlisted(files: &SkillFiles) -> bool {
     match &files.skill_md {
         Some(start) => Unlisted::in_start(start).is_some(),
-        // It is not UTF-8.
+        // A SKILL.md that is not UTF-8.
         None => files.files.iter().any(|file| file.path == SKILL_MD),
     }
 }
@@ -256,7 +256,7 @@ pub(crate) async fn directory(
         result.resources.push(child);
         last_name = entry.name;
     }
-    live.answer_lease().hold(size.bytes()).await?;
+    live.answer_lease().reserve_and_wait(size.bytes()).await?;
     Ok(result)
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn not_served() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-/// Removes the skill's `name` from the start of a path, where the URIs of an [entry] may have
+/// Removes the skill's `name` from the start of a path, where the URIs of an [entry] can have
 /// it. Returns the URI unchanged if the folder has a file or folder of that name.
 ///
 /// [entry]: entry_name
@@ -317,8 +317,8 @@ pub(super) async fn skills_from(
     page.await?.ok_or_else(|| cursor_error(BadCursor))
 }
 
-/// Adds a notice to the description of a SKILL.md: not all files of its skill are listed, and
-/// how to list them.
+/// Adds a notice to the description of a SKILL.md. It says that not all files of the skill are
+/// listed, and how to list them.
 fn note_missing_files(resource: &mut Resource, skill: &str, over: OverLimit) {
     let folder = SkillUri::folder(skill);
     let notice = format!(
@@ -355,7 +355,7 @@ struct AboutSkill {
 }
 
 impl AboutSkill {
-    /// Parses the start of a SKILL.md. If its YAML is invalid, takes what can be read.
+    /// Parses the start of a SKILL.md. If its YAML is invalid, uses the lines that can be read.
     fn parse(start: &str) -> Self {
         if let Ok(Some(object)) = frontmatter::read_json(start) {
             let text = |key| object.get(key).and_then(|value| value.as_str());
@@ -385,7 +385,7 @@ pub(super) fn parse(uri: &str, code: ErrorCode) -> Result<SkillUri, ErrorData> {
     SkillUri::parse(uri).map_err(|error| not_found(code, uri, &error))
 }
 
-/// Returns the error for a URI without a resource.
+/// Returns the error for a URI that names no resource.
 pub(super) fn not_found(code: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
     let cut = |text: &str| first_characters(text, MAX_SHOWN_CHARACTERS);
     let (shown, why) = (cut(uri), cut(&why.to_string()));
@@ -395,8 +395,7 @@ pub(super) fn not_found(code: ErrorCode, uri: &str, why: &dyn std::fmt::Display)
     ErrorData::new(code, message, data)
 }
 
-/// Returns the error for a read that failed. If the host stopped the call, that is not the
-/// client's fault.
+/// Returns the error for a read that failed. It is an internal error if the host stopped the call.
 pub(super) fn read_error(code: ErrorCode, uri: &str, error: &ResourceError) -> ErrorData {
     match check_host(error) {
         Err(error) => error,

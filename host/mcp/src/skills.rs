@@ -1,9 +1,9 @@
 //! `skills/list` and `skills/get`: the skills extension of MCP (SEP-2640, beta).
 //!
-//! An entry is a skill's frontmatter, and all of its files with their current digests and
-//! sizes. The listing has it as every client accepts it, and `skills/get` as the author
-//! wrote it; see [`entry`]. The listing leaves out unlisted skills, and `skills/get` returns
-//! them. The log has one line for the operator about skills without an entry.
+//! An entry has a skill's frontmatter, and all of its files with their current digests and
+//! sizes. The listing changes the frontmatter so that every client accepts it, and `skills/get`
+//! returns it as the author wrote it; see [`entry`]. The listing leaves out unlisted skills, and
+//! `skills/get` returns them. The log has one line for the operator about skills without an entry.
 
 mod entry;
 
@@ -30,7 +30,7 @@ use skillhost_sandbox::granted_skills::opaque_cursor;
 /// client may stop after 64 pages.
 const PAGE_SKILLS: usize = 200;
 
-/// The number of files after which a page ends, with about 150 bytes each. Guards against:
+/// The number of files after which a page ends. Each takes about 150 bytes. Guards against:
 /// entries with 512 files each.
 const PAGE_FILES: usize = 5_000;
 
@@ -38,11 +38,11 @@ const PAGE_FILES: usize = 5_000;
 /// of many skills that are left out.
 const MAX_SKILLS_READ: usize = 256;
 
-/// The bytes of digested files after which a page ends. Guards against: a page that takes a
+/// The number of digested bytes after which a page ends. Guards against: a page that takes a
 /// minute.
 const PAGE_BYTES: u64 = 32 << 20;
 
-/// Returns the extension as the server's capabilities describe it.
+/// Returns the description of the extension in the server's capabilities.
 pub(crate) fn extension() -> Option<ExtensionCapabilities> {
     let capabilities = ServerCapabilities::builder().enable_skills_with_directory_read();
     capabilities.build().extensions
@@ -62,7 +62,7 @@ pub(crate) async fn list(
         .map_err(cursor_error)?
         .unwrap_or_default();
     if !from.is_empty() && !from.starts_with('.') {
-        // The cursor has the last skill of a page, and this is before the next name.
+        // The cursor names the last skill of a page. With a NUL, it sorts just after that skill.
         from.push('\0');
     }
     let resources = reader(live, caller).await?;
@@ -113,20 +113,20 @@ pub(crate) async fn list(
                 check_host(&error)?;
                 faults.set(&name, SkillFault::Unreadable, &error.to_string());
             }
-            Err(NotListed::Wish) => faults.clear(&name),
+            Err(NotListed::ByAuthor) => faults.clear(&name),
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    live.answer_lease().hold(size.bytes()).await?;
+    live.answer_lease().reserve_and_wait(size.bytes()).await?;
     match page_end.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => {
-            // A skill that is shown may be in the cursor.
+            // The cursor may name a skill that the page shows. The name of another becomes opaque.
             let position = last.unwrap_or_else(|| opaque_cursor(&next));
             result.next_cursor = Some(cursor::encode(LISTING, [&position]));
         }
         None => {
-            // Passes the skills of all clients. Otherwise the log would forget the faults of skills
-            // that this client may not see.
+            // Passes all skills, not only those that this client may see. Otherwise the log would
+            // forget the faults of the others.
             let host = LiveHost::host_to_list(live).await;
             if let Some(all) = host.skill_resources() {
                 faults.summarize(&live.run_blocking(move || all.skills()).await?);
@@ -148,7 +148,7 @@ async fn read_files(
     let start = reader.peek_skill_md(name);
     if !start.as_deref().is_some_and(may_have_entry) {
         let files = reader.files(name).await?;
-        // It may have changed meanwhile.
+        // The SKILL.md may have changed meanwhile.
         if !files.skill_md.as_deref().is_some_and(may_have_entry) {
             return Ok(files);
         }
@@ -158,7 +158,7 @@ async fn read_files(
 
 /// A skill that was read for a listing.
 struct ReadSkill {
-    /// The bytes of all files that were digested.
+    /// The number of bytes of all files that were digested.
     bytes: u64,
     /// The number of its files.
     files: usize,
@@ -168,9 +168,9 @@ struct ReadSkill {
 /// A skill of a listing.
 struct ListedSkill {
     skill: Skill,
-    /// The bytes of its entry in JSON.
+    /// The number of bytes of its entry in JSON.
     json_bytes: usize,
-    /// The files that are not in its manifest, in words.
+    /// A text about the files that its manifest leaves out.
     left_out: Option<String>,
 }
 
@@ -178,7 +178,7 @@ struct ListedSkill {
 enum NotListed {
     Read(ResourceError),
     /// Its author hides it from models.
-    Wish,
+    ByAuthor,
     Fault(Fault),
 }
 
@@ -191,7 +191,7 @@ fn read_for_listing(
     let bytes = files.as_ref().map_or(0, digested_bytes);
     let listed = files.map_err(NotListed::Read).and_then(|files| {
         match files.skill_md.as_deref().and_then(Unlisted::in_start) {
-            Some(Unlisted::Author) => return Err(NotListed::Wish),
+            Some(Unlisted::Author) => return Err(NotListed::ByAuthor),
             Some(why) => {
                 return Err(NotListed::Fault((SkillFault::NoSkillMd, why.to_string())));
             }
@@ -232,7 +232,7 @@ pub(crate) async fn get(
             uri if uri.path.as_deref() == Some(SKILL_MD) => {
                 Ok(read_files(&resources, &uri.skill, Form::Verbatim).await)
             }
-            _ => Err("the URI of a skill is that of the SKILL.md in its folder"),
+            _ => Err("a skill's URI must be that of its SKILL.md"),
         }
     };
     let result = live.run(Guest::BuiltIn, call).await?;
@@ -240,7 +240,9 @@ pub(crate) async fn get(
     let files = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     match entry::from_files(&skill, &files, Form::Verbatim) {
         Ok(skill) if skill.uri == request.uri => {
-            live.answer_lease().hold(json_bytes(&skill)).await?;
+            live.answer_lease()
+                .reserve_and_wait(json_bytes(&skill))
+                .await?;
             Ok(GetSkillResult::new(skill))
         }
         Ok(skill) => {
@@ -254,7 +256,7 @@ pub(crate) async fn get(
     }
 }
 
-/// Returns the files that are not in a skill's manifest, in words. Returns `None` if all are.
+/// Returns a text about the files that a skill's manifest leaves out, or `None` if it has all.
 fn left_out(files: &SkillFiles) -> Option<String> {
     let first = files.left_out.first()?;
     let more = match files.left_out_count {

@@ -1,23 +1,23 @@
-//! Serves one client on standard input and output, with one JSON-RPC message a line.
+//! Serves one client on standard input and output, with one JSON-RPC message per line.
 //!
 //! rmcp runs the session. Its loop calls `StdioTransport::receive`, handles each request in
-//! a task of its own, and calls `StdioTransport::send` with the answer. rmcp's own transport
+//! a task of its own, and calls `StdioTransport::send` with the response. rmcp's own transport
 //! limits the length of a line, but nothing else that a hostile client can do. Nothing is
 //! queued here. The invariants:
 //!
 //! - The length of a line is limited. A line is read only when the previous message has its slot.
-//!   At most 128 requests and refused lines have one, from the line until the answer is written.
-//!   Their answers share 256 MiB.
-//! - `InFlight` has each request of rmcp under its id, and no two requests have the same id. A
-//!   request leaves when rmcp hands its answer to `StdioTransport::send`. Each request gets exactly
-//!   one answer, even if it is cancelled or panics. So no client takes an answer for that of a
-//!   later request with the same id.
+//!   At most 128 requests and refused lines have a slot, from the line until the response is
+//!   written. Their responses share 256 MiB.
+//! - `InFlight` has each request that rmcp handles under its id, and no two have the same id. A
+//!   request leaves when rmcp hands its response to `StdioTransport::send`. rmcp sends exactly one
+//!   response for each request, even if the request is cancelled or its handler panics. So no
+//!   client mistakes a response for that of a later request with the same id.
 //! - `notifications/cancelled` does not reach rmcp, which would forget the id before the
 //!   handler has ended. `CancellableHandler` gives the handler the token that is cancelled.
 //! - `StdioTransport::receive` ends when the input has ended or is closed, and no request is
-//!   in flight. rmcp by itself would wait for five seconds at most.
+//!   in flight. rmcp itself would wait at most five seconds.
 //! - A message is written whole, even if its sender stops waiting. No protocol thread waits
-//!   for the client. An answer that is too large for the client becomes an error with its
+//!   for the client. A response that is too large for the client becomes an error with its
 //!   id.
 
 mod in_flight;
@@ -57,7 +57,7 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// Those of [`serve`].
+/// The errors of [`serve`].
 pub async fn serve_process(
     handler: Handler,
     limits: StdioLimits,
@@ -191,8 +191,8 @@ async fn run_session(
     transport: StdioTransport,
     client_gone: CancellationToken,
 ) -> anyhow::Result<()> {
-    // A child token: rmcp cancels it when the session ends, and messages are still written
-    // then.
+    // A child token: rmcp cancels it when the session ends, but messages are still written after
+    // that.
     let session_end = client_gone.child_token();
     match serve_server_with_ct(service, transport, session_end).await {
         Ok(service) => match service.waiting().await? {

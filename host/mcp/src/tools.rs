@@ -152,7 +152,7 @@ pub(crate) async fn refuse_unread(
     }
 }
 
-/// Returns the bytes of a definition in JSON, without the same few bytes of every definition.
+/// Returns the bytes of a definition in JSON, without the few that all definitions have in common.
 fn json_bytes_of(definition: &Definition) -> usize {
     let texts = [&definition.name, &definition.title, &definition.description];
     let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);
@@ -214,7 +214,8 @@ fn answer(
     };
     if !is_structured {
         let text = output.into_model_text();
-        // The text of a record is longer than its texts, because they are escaped in it.
+        // The text may be a record, which is longer than its reserved texts because it escapes
+        // them.
         lease.reserve(text.len())?;
         return Ok(success(text));
     }
@@ -235,15 +236,15 @@ fn answer(
     })
 }
 
-/// Returns the text of an answer within its bound, and a note if it is large. The program's form of
-/// the answer is not cut.
+/// Returns the text of an answer within its bound, and a note if it is large. The record for
+/// programs is not cut.
 fn bounded(mut text: String, bound: &AnswerBound) -> impl Iterator<Item = String> + use<> {
     let note = bound.cut(&mut text).or_else(|| bound.note(text.len()));
     std::iter::once(text).chain(note)
 }
 
-/// Returns a failure in the tool's own words. The host's words are separate blocks, so the tool's
-/// stay unchanged.
+/// Returns the result of a failed call. Each text is a block, so that the tool's own words stay
+/// separate from the host's.
 fn failure(texts: impl IntoIterator<Item = String>) -> CallToolResult {
     let blocks = texts.into_iter().map(ContentBlock::text);
     CallToolResult::error(blocks.collect())

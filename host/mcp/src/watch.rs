@@ -28,7 +28,7 @@ use self::watches::WatchLimit;
 use super::live::LiveHost;
 use skillhost::Line;
 
-/// The watch of a host's folders, until it is dropped.
+/// The watch on a host's folders. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct FolderWatch {
     handling: tokio::task::JoinHandle<()>,
@@ -78,17 +78,17 @@ impl LiveHost {
             .context(FAILURE)?;
         self.set_watched();
         Ok(FolderWatch {
-            handling: tokio::spawn(handle(Arc::clone(self), pending)),
+            handling: tokio::spawn(handle_changes(Arc::clone(self), pending)),
             stop,
         })
     }
 }
 
-async fn handle(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
+async fn handle_changes(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
     tokio::join!(keep_current(&live, &pending), keep_denials(&live, &pending));
 }
 
-/// Stops serving what the operator denies. Waits for no component that is being compiled.
+/// Stops serving what the operator denies. Does not wait for components that are being compiled.
 async fn keep_denials(live: &LiveHost, pending: &PendingChanges) {
     let mut settings = pending.settings();
     live.serving().await;
@@ -116,8 +116,8 @@ async fn keep_current(live: &LiveHost, pending: &PendingChanges) {
             live.notify_skills_changed().await;
             advice = warn_of_empty_roots(live, advice).await;
         }
-        // With this pause, endless changes take at most half of one thread's time. The operator's
-        // own changes end it: a narrower grant must not wait.
+        // With this pause, endless changes take at most half of one thread's time. A change of the
+        // operator's settings ends it, because a narrower grant must not wait.
         tokio::select! {
             () = tokio::time::sleep(start.elapsed()) => {}
             _ = settings.changed() => {}

@@ -1,5 +1,5 @@
-//! Files that are noticed when they change, by their status. Nothing is watched for: the process
-//! sandbox need not open their folders.
+//! Notices changes of files by checking their status. The kernel watches none of them, so the
+//! process sandbox need not open their folders.
 
 use std::path::{Path, PathBuf};
 

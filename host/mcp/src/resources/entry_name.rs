@@ -1,5 +1,5 @@
-//! The name of a skill in its entry of the skills extension, which the addresses of its files
-//! may have too.
+//! The name of a skill in its entry of the skills extension. The addresses of its files can have
+//! this name too.
 
 use skillhost::frontmatter::Frontmatter;
 

@@ -2,7 +2,7 @@
 //!
 //! A file has exactly one URI, the one that this module writes. No other spelling is
 //! accepted: a client that remembers approvals by URI must not get the same file under
-//! another one. No name in a path is `..`. Names are checked after they are decoded. The
+//! another URI. No name in a path is `..`. Names are checked after they are decoded. The
 //! skill's name is looked up, and never joined to a path.
 
 use std::fmt;

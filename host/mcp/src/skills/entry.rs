@@ -1,12 +1,12 @@
 //! A skill's entry, in the form that every client accepts.
 //!
 //! A strict client checks each value of the frontmatter, and refuses a whole listing if one
-//! value is wrong. So a listing has the author's values as far as every client accepts them:
-//! others are text, shortened or left out. `skills/get` returns them unchanged, as far as
-//! they are JSON.
+//! value is wrong. So a listing keeps only the author's values that every client accepts. It turns
+//! the others into text, shortens them or leaves them out. `skills/get` returns all values
+//! unchanged, if they are JSON.
 //!
-//! The protocol requires that the last name in the address of a SKILL.md's folder is the
-//! skill's `name`. A skill with another `name` than its folder has its entry at
+//! The protocol requires that the address of a SKILL.md ends with the skill's `name` and
+//! `SKILL.md`. If the skill's folder has another name, its entry is at
 //! `skill://<skill>/<name>/SKILL.md`.
 
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
@@ -71,13 +71,13 @@ pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<
     checked(skill, front, resources)
 }
 
-/// Returns whether the skill with this start of its SKILL.md may have an entry.
+/// Returns whether a skill may have an entry, by the start of its SKILL.md.
 pub(super) fn may_have_entry(skill: &str, start: &str, form: Form) -> bool {
     let front = front(skill, start, form);
     front.is_ok_and(|front| checked(skill, front, Manifest::Dynamic).is_ok())
 }
 
-/// Returns an entry if it is as the protocol requires.
+/// Returns a skill's entry, if the protocol allows it.
 fn checked(skill: &str, front: SkillFrontmatter, resources: Manifest) -> Result<Skill, Fault> {
     let entry = Skill::new(address(skill, &front.name, SKILL_MD), front, resources);
     match entry.validate() {
@@ -95,15 +95,15 @@ fn address(skill: &str, name: &str, path: &str) -> String {
     uri.to_string()
 }
 
-/// Returns the frontmatter of a SKILL.md in an entry.
+/// Returns the frontmatter for a skill's entry.
 fn front(skill: &str, start: &str, form: Form) -> Result<SkillFrontmatter, Fault> {
     let reading = frontmatter::read(start);
-    let unread = [ProblemKind::Unclosed, ProblemKind::TooLarge];
-    let unread = |kind| form == Form::Listed && unread.contains(kind);
+    let unread_kinds = [ProblemKind::Unclosed, ProblemKind::TooLarge];
+    let is_unread = |kind| form == Form::Listed && unread_kinds.contains(kind);
     if let Some(problem) = reading
         .problems
         .iter()
-        .find(|problem| unread(&problem.kind))
+        .find(|problem| is_unread(&problem.kind))
     {
         return Err((SkillFault::NoFrontmatter, problem.message.clone()));
     }
@@ -131,8 +131,8 @@ fn front(skill: &str, start: &str, form: Form) -> Result<SkillFrontmatter, Fault
     Ok(front)
 }
 
-/// Returns the description for a listing: the author's, as text and up to the limit, or else
-/// the first paragraph.
+/// Returns the description for a listing: the author's or, without one, the first paragraph.
+/// Shortens it to the limit.
 fn description_of(value: Option<Value>, reading: &Reading<'_>) -> Result<String, Fault> {
     let text = match value {
         Some(Value::String(text)) => Some(text),
@@ -148,8 +148,8 @@ fn description_of(value: Option<Value>, reading: &Reading<'_>) -> Result<String,
     }
 }
 
-/// Replaces the values that some client refuses: by their text in the file if a client
-/// accepts text there, otherwise by nothing.
+/// Replaces the values that some client refuses with their text in the file, where clients accept
+/// text. Removes the others.
 fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
     let is_text_list = |value: &Value| {
         let list = value.as_array();
@@ -186,8 +186,8 @@ fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
     remove_proto(object);
 }
 
-/// Replaces the values of `metadata` that are no text: a number and the like by its text in
-/// the file, a list or a map by its JSON.
+/// Replaces the values of `metadata` that are not text. A list or a map becomes its JSON, and any
+/// other value its text in the file.
 fn make_texts(metadata: &mut Map<String, Value>, source: &Frontmatter) {
     remove_proto(metadata);
     let pairs = source.metadata.as_ref().map(|field| &field.value);
@@ -203,7 +203,7 @@ fn make_texts(metadata: &mut Map<String, Value>, source: &Frontmatter) {
     }
 }
 
-/// Removes a key that clients in JavaScript refuse, because it has another meaning there.
+/// Removes the key `__proto__`, which clients in JavaScript refuse because it is special there.
 fn remove_proto(object: &mut Map<String, Value>) {
     fn visit(value: &mut Value) {
         match value {
@@ -221,8 +221,8 @@ fn text_of(field: &Option<frontmatter::Field<String>>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Returns whether a client may take a text for an empty one. Python counts some control
-/// characters as white space.
+/// Returns whether some client treats a text as empty. Python counts some control characters as
+/// white space.
 fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
@@ -231,7 +231,7 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// Returns a text that is not blank, with at most `max` characters of it.
+/// Shortens a text to `max` characters, so that it does not become blank.
 fn cut(text: String, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some(_) => text
@@ -243,7 +243,7 @@ fn cut(text: String, max: usize) -> String {
     }
 }
 
-/// Returns a frontmatter that is not JSON, with all values as text.
+/// Returns all values as text, for a frontmatter that is not JSON.
 fn as_text(front: &Frontmatter) -> Map<String, Value> {
     let mut object = Map::new();
     let texts = [
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn get_keeps_frontmatter_as_far_as_protocol_can() {
+    fn get_keeps_frontmatter_where_protocol_allows() {
         for (yaml, expected) in [
             (
                 "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [1]\nmetadata: a",

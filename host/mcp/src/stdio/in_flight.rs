@@ -1,7 +1,7 @@
 //! The requests that are not answered yet.
 //!
-//! Their number and the bytes of their answers are limited: a client that sends requests and does
-//! not read has to wait, and its answers do not fill the host's memory.
+//! Their number and the bytes of their answers are limited: a client that sends requests without
+//! reading must wait, and its answers do not fill the host's memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -46,7 +46,7 @@ pub(crate) struct RequestSlot {
 }
 
 impl RequestSlot {
-    /// Returns whether the request is cancelled, and gets no answer.
+    /// Returns whether the request is cancelled, and so gets no answer.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }
@@ -114,7 +114,7 @@ impl InFlight {
         }
     }
 
-    /// Takes a slot for the answer to a line that is not a request. Waits until one is free.
+    /// Returns a slot for the answer to a line that is not a request. Waits until one is free.
     pub(crate) async fn slot(&self) -> Option<RequestSlot> {
         let permit = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         Some(self.new_slot(permit))

@@ -11,7 +11,7 @@ use super::stream::InputStream;
 /// fit, with every second character escaped.
 pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
 
-/// The bytes that are read at a time, and that the buffer keeps between lines.
+/// The number of bytes that are read at a time, and that the buffer keeps between lines.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A reader of a stream's lines.

@@ -15,7 +15,7 @@ use crate::message_limits::{self, Excess, MAX_LABEL_BYTES};
 pub(crate) struct BadLine {
     /// True for a notification, which gets no answer.
     pub(crate) is_notification: bool,
-    /// True for a header, with which other protocols begin a message.
+    /// True for a header, such as other protocols send before a message.
     pub(crate) is_header: bool,
     /// The request's id, if it can be read.
     pub(crate) id: Option<RequestId>,
@@ -48,8 +48,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if let Err(excess) = message_limits::check(line) {
         let error = BadLine::new(ErrorCode::INVALID_REQUEST, excess.to_string());
-        // The id must not be parsed among too many values. A number with another spelling is not
-        // the id.
+        // Among too many values, the id must not be parsed. A number that changes once it is read
+        // is not the id.
         if matches!(excess, Excess::Values | Excess::Number) {
             return Err(error);
         }

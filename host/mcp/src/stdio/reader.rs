@@ -32,7 +32,7 @@ pub(crate) struct MessageReader {
 }
 
 impl MessageReader {
-    /// Waits for the next message that rmcp may get. A request has its slot by then.
+    /// Waits for the next message for rmcp. Gives a request its slot.
     pub(crate) async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             let line = tokio::select! {
@@ -62,8 +62,8 @@ impl MessageReader {
     async fn refuse_line(&self, bad: BadLine) {
         tracing::warn!("skipped a line that is not a message: {}", bad.message);
         if !bad.is_notification {
-            // With the id of a request in flight, the client would take the error for the
-            // answer to that request.
+            // With the id of a request in flight, the client would mistake the error for the
+            // response to that request.
             let id = bad.id.filter(|id| self.in_flight.get(id).is_none());
             self.refuse(ErrorData::new(bad.code, bad.message, None), id)
                 .await;
@@ -109,7 +109,7 @@ impl MessageReader {
             Err(BeginError::DuplicateId) => {
                 tracing::warn!("refused a request with the id of a request in flight");
                 let shown: String = id.to_string().chars().take(64).collect();
-                // With the id, the client would take the error for the other answer.
+                // With the id, the client would mistake the error for the other response.
                 (
                     format!("the id `{shown}` belongs to a request in flight"),
                     None,
@@ -141,7 +141,7 @@ impl MessageReader {
         };
         let message = JsonRpcMessage::error(error, id);
         let mut writing = Box::pin(self.writer.write(message, Some(slot)));
-        // The first poll takes a place in the order of messages.
+        // The first poll fixes the position of the message among others.
         let first = poll_fn(|task| Poll::Ready(writing.as_mut().poll(task))).await;
         if first.is_pending() {
             tokio::spawn(writing);

@@ -1,6 +1,6 @@
-//! A pipe, socket, terminal or file of this process.
+//! Streams to read from and write to: pipes, sockets, terminals and files.
 //!
-//! Other processes share its non-blocking flag. So this module neither changes that flag nor
+//! Other processes share a stream's non-blocking flag. So this module neither changes that flag nor
 //! relies on it: it asks the kernel before it reads or writes.
 
 use std::fs::File;
@@ -32,7 +32,7 @@ pub(crate) struct OutputStream(File);
 impl InputStream {
     /// Opens a copy of a stream's descriptor. Needs a runtime with I/O.
     pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
-        Ok(match polled(duplicate(&stream)?, Interest::READABLE)? {
+        Ok(match register(duplicate(&stream)?, Interest::READABLE)? {
             Ok(polled) => Self::Polled(polled),
             Err(file) => Self::Ready(file),
         })
@@ -103,13 +103,13 @@ impl OutputStream {
     }
 }
 
-/// Waits until the other end of a pipe or socket is closed. Then the calls of a client that
-/// has ended can stop before the next write. Waits forever if the kernel does not poll the
-/// stream, such as a file. Needs a runtime with I/O.
+/// Waits until the other end of a pipe or socket is closed, so that the calls of a client that
+/// has ended can stop before the next write. Waits forever on a stream that the kernel does not
+/// poll, such as a file. Needs a runtime with I/O.
 pub(crate) async fn hang_up(stream: impl AsFd) -> io::Result<()> {
-    // The kernel always reports errors and hang-ups. So this waits for an event that a
-    // client does not cause otherwise.
-    let Ok(polled) = polled(duplicate(&stream)?, Interest::PRIORITY)? else {
+    // The kernel always reports errors and hang-ups too. So this waits for an event that clients
+    // never cause.
+    let Ok(polled) = register(duplicate(&stream)?, Interest::PRIORITY)? else {
         return std::future::pending().await;
     };
     loop {
@@ -126,7 +126,7 @@ fn duplicate(stream: &impl AsFd) -> io::Result<File> {
 }
 
 /// Registers a stream with the runtime. Returns the file if the kernel does not poll it.
-fn polled(file: File, interest: Interest) -> io::Result<Result<AsyncFd<File>, File>> {
+fn register(file: File, interest: Interest) -> io::Result<Result<AsyncFd<File>, File>> {
     #[expect(
         deprecated,
         reason = "its replacement is unsafe, for types that may close their descriptor; a file \

@@ -96,8 +96,8 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
-/// The handler, whose requests are cancelled by [`InFlight`] instead of rmcp. It answers
-/// even if it panics.
+/// The handler with requests that [`InFlight`] cancels instead of rmcp. A request is answered even
+/// if its handler panics.
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,

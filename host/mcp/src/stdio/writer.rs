@@ -66,8 +66,8 @@ impl MessageWriter {
     /// Writes a message after all earlier ones, or an error in place of a message that is
     /// too large. Then drops the slot of the answered request.
     ///
-    /// If the write may have to wait for the client, a thread for blocking work writes. If
-    /// the future is dropped, the message is written completely or not at all.
+    /// Writes on a thread for blocking work if the write might wait for the client. If the future
+    /// is dropped, the message is written completely or not at all.
     pub(crate) fn write(
         &self,
         message: ServerJsonRpcMessage,

@@ -11,7 +11,7 @@ use skillhost_skills::broker::Opener;
 /// The configured folders, skills roots first.
 #[derive(Debug)]
 pub(super) struct ConfiguredFolders {
-    /// Opens these folders and their subfolders.
+    /// The opener of these folders and their subfolders.
     pub(super) opener: Opener,
     pub(super) roots: Vec<WatchRoot>,
 }

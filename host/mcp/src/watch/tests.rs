@@ -120,7 +120,7 @@ impl TestRoot {
         self.settle().await;
     }
 
-    /// Waits for the end of changes. One may be noticed twice.
+    /// Waits until no more changes are noticed. A change may be noticed twice.
     async fn settle(&self) {
         let is_polled = self.counts.lock().unwrap().polled > 0;
         while self
@@ -191,8 +191,8 @@ fn changes() -> Vec<Vec<Change>> {
     ]
 }
 
-/// Makes each change while at most this number of folders is watched, and expects that it
-/// is noticed. Each row has its own root.
+/// Makes each change with each of these limits on watched folders, and expects that it is noticed.
+/// Each row has its own root.
 async fn expect_each_change(limits: &[usize]) {
     let mut roots = JoinSet::new();
     for max_watched in limits.iter().copied() {

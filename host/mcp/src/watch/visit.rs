@@ -63,7 +63,7 @@ impl FileTime {
         clippy::unnecessary_cast,
         reason = "the types of these fields differ between architectures; the values are small"
     )]
-    fn of_status(stat: &Stat) -> Self {
+    fn from_stat(stat: &Stat) -> Self {
         Self(stat.st_ctime as i64, stat.st_ctime_nsec as i64)
     }
 }
@@ -101,7 +101,7 @@ impl OpenFolder {
         let stat = rustix::fs::fstat(&handle).ok()?;
         Some(Self {
             id: FolderId::from_stat(&stat),
-            status_time: FileTime::of_status(&stat),
+            status_time: FileTime::from_stat(&stat),
             handle,
         })
     }
@@ -137,7 +137,7 @@ impl OpenFolder {
                 kind = FileType::from_raw_mode(stat.st_mode);
                 // Folders have visits of their own.
                 if changed_since
-                    .is_some_and(|since| !kind.is_dir() && FileTime::of_status(&stat) >= since)
+                    .is_some_and(|since| !kind.is_dir() && FileTime::from_stat(&stat) >= since)
                 {
                     contents.changed = Some(name.to_owned());
                 }

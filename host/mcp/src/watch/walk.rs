@@ -23,7 +23,7 @@ pub(super) struct Task {
     pub(super) depth: usize,
     /// The depth of the deepest folder to visit.
     pub(super) max_depth: usize,
-    /// Only changes after this time count.
+    /// The time since which changes count.
     pub(super) since: FileTime,
     pub(super) kind: TaskKind,
 }
@@ -179,7 +179,7 @@ mod tests {
         assert!(walk.push(PathBuf::from("/r"), names(MAX_NAMES - 1)));
         assert!(walk.push(PathBuf::from("/r/b"), names(1)));
         assert!(!walk.push(PathBuf::from("/r/b/a"), names(2)));
-        // Each visit makes room for another name.
+        // After each visit, another name fits.
         assert_eq!(walk.next_folder(), Some((PathBuf::from("/r/b/a"), 2)));
         assert!(walk.push(PathBuf::from("/r/b/a"), names(1)));
         let left = std::iter::from_fn(|| walk.next_folder()).count();

@@ -29,8 +29,8 @@ use crate::watched_file::WatchedFile;
 #[cfg(test)]
 mod tests;
 
-/// The time between checks that the configured folders were not replaced, for which there is
-/// no event. Also the time between two rounds of polling.
+/// The time between two checks whether configured folders were replaced, which causes no event.
+/// Also the time between two rounds of polling.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The depth of the deepest folder that is visited in a root.
@@ -40,14 +40,14 @@ const MAX_DEPTH: usize = 16;
 /// scanned again. Guards against: folders that are made faster than they are visited.
 const MAX_TASKS: usize = 16_384;
 
-/// The longest work before the kernel's events are read again.
+/// The longest time of work before the kernel's events are read again.
 const WORK_SLICE: Duration = Duration::from_millis(2);
 
-/// The rest after a part of a scan, as a multiple of its processor time: scans take half of
-/// a thread. The first scan has no rest.
+/// The pause after a part of a scan, as a multiple of its processor time: scans take half of
+/// a thread. The first scan has no pauses.
 const SCAN_REST: u32 = 1;
 
-/// The rest after a part of a round of polling, as a multiple of its processor time: polling
+/// The pause after a part of a round of polling, as a multiple of its processor time: polling
 /// takes a twentieth of a thread.
 const POLL_REST: u32 = 19;
 
@@ -66,7 +66,7 @@ pub(super) struct Watcher {
     tasks: VecDeque<Task>,
     walk: Option<Walk>,
     polling: Polling,
-    /// The number of a scan's tasks that are left.
+    /// The number of tasks that are left of a scan.
     scan_tasks: usize,
     /// The number of folders that are not watched, by the last scan or round of polling.
     unwatched: usize,
@@ -92,7 +92,7 @@ enum Warning {
 }
 
 impl Watcher {
-    /// Starts to watch. No later change is missed, once the watcher [runs](Self::run).
+    /// Returns a watcher. Once it [runs](Self::run), it notices every change since this call.
     pub(super) fn new(
         configured: Arc<ConfiguredFolders>,
         changes: Arc<PendingChanges>,
@@ -126,9 +126,9 @@ impl Watcher {
         self
     }
 
-    /// Notices changes until `stop` is written.
+    /// Notices changes until something is written to `stop`.
     pub(super) fn run(mut self, stop: &OwnedFd) {
-        // The priority of this thread only. If it fails, the thread just competes with others.
+        // Lowers the priority of this thread only. If that fails, the thread competes with others.
         let _ = rustix::process::setpriority_process(None, NICENESS);
         let mut next_check = Instant::now() + CHECK_INTERVAL;
         let mut next_work = Instant::now();
@@ -160,7 +160,8 @@ impl Watcher {
         }
     }
 
-    /// Waits. Returns whether `stop` was written, and whether there are events.
+    /// Waits for events, at most this time. Returns whether something was written to `stop`, and
+    /// whether there are events.
     fn wait(&self, stop: &OwnedFd, wait: Duration) -> Result<(bool, bool), Errno> {
         let wait = Timespec::try_from(wait).map_err(|_| Errno::INVAL)?;
         let mut files = [
@@ -229,7 +230,7 @@ impl Watcher {
 
     fn check_files(&mut self) {
         let changed = self.files.iter_mut().map(WatchedFile::has_changed);
-        // Each is checked, so that a change is recorded once.
+        // Checks every file, so that changes of several files are recorded once.
         if changed.fold(false, |any, changed| any | changed) {
             self.changes.record_settings();
         }
@@ -304,7 +305,7 @@ impl Watcher {
         self.walk.is_some() || !self.tasks.is_empty() || !self.polling.is_empty()
     }
 
-    /// Visits folders for a slice of time. Returns the time to continue.
+    /// Visits folders for a slice of time. Returns the time at which to continue.
     pub(super) fn work(&mut self) -> Instant {
         let (start, start_busy) = (Instant::now(), thread_time());
         let mut rest = if self.has_scanned { SCAN_REST } else { 0 };
@@ -438,7 +439,7 @@ impl Watcher {
         }
     }
 
-    /// Publishes the number of watched and of polled folders.
+    /// Publishes the number of watched and of polled folders, and returns both.
     fn publish(&self) -> FolderCounts {
         let counts = FolderCounts {
             watched: self.watches.len(),
@@ -448,8 +449,8 @@ impl Watcher {
         counts
     }
 
-    /// Logs how many folders are watched, at the end of a scan or of a round of polling, which
-    /// has a duration.
+    /// Logs how many folders are watched. `round_time` is the duration of a round of polling, or
+    /// `None` after a scan.
     fn report(&mut self, round_time: Option<Duration>) {
         let FolderCounts { watched, polled } = self.publish();
         match round_time {

@@ -11,15 +11,15 @@ use skillhost_skills::inotify::{FolderEvent, Inotify, WatchId};
 
 use super::visit::{FolderId, OpenFolder};
 
-/// The maximum number of folders that the kernel is asked to watch. Guards against: use of memory,
-/// about 1 KiB of the kernel's and 200 bytes of this process for each.
+/// The maximum number of folders that the kernel is asked to watch. Guards against: folders that
+/// fill memory. Each takes about 1 KiB in the kernel and 200 bytes in this process.
 const MAX_WATCHED: usize = 65_536;
 
 /// The maximum number of folders, if the kernel's limit for a user is unknown.
 const MAX_WATCHED_BY_DEFAULT: usize = 4096;
 
-/// The divisor of the user's watches: one in this number is taken, because editors need watches
-/// too.
+/// The divisor of the kernel's limit for a user that gives the watches of skillhost. Editors need
+/// watches too.
 const USER_LIMIT_DIVISOR: usize = 2;
 
 /// The folders that the kernel watches.
@@ -35,7 +35,7 @@ pub(super) struct Watches {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WatchLimit {
     max: usize,
-    /// The kernel's limit for a user, if that is the reason.
+    /// The kernel's limit for a user, if `max` follows from it.
     user_limit: Option<usize>,
 }
 
@@ -84,7 +84,7 @@ impl WatchLimit {
     pub(super) fn reason(self) -> String {
         match self.user_limit {
             Some(limit) => format!(
-                "`fs.inotify.max_user_watches` is {limit}, and skillhost takes at most one in \
+                "`fs.inotify.max_user_watches` is {limit}, and skillhost uses at most one in \
                  {USER_LIMIT_DIVISOR} of them, or what other programs leave"
             ),
             None => format!("skillhost watches at most {}", self.max),

@@ -93,9 +93,8 @@ impl<'a> ClientView<'a> {
         Ok(())
     }
 
-    /// Runs work that waits for the file system on another thread, where it delays no call. The
-    /// work keeps the turn of the request until it ends. If the client leaves, the work ends
-    /// soon.
+    /// Runs work on another thread, where waiting for the file system delays no call. The work
+    /// keeps the turn of the request until it ends. If the client leaves, the work ends soon.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

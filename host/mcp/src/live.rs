@@ -1,7 +1,7 @@
 //! The current host. It is loaded once, and replaced when folders change. Clients are
 //! notified of each change.
 //!
-//! The first host serves without the components that have to be compiled. It is replaced
+//! The first host serves without the components that must be compiled. It is replaced
 //! when they are ready.
 //!
 //! A request uses the host that is current when it arrives, until the request ends. A replaced host

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_number_ids_with_another_spelling() {
+    fn refuses_ambiguous_number_ids() {
         for (id, fits) in [
             ("0", true),
             ("-7", true),

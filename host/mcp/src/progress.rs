@@ -18,8 +18,8 @@ pub struct WithoutReports;
 /// The time before the first progress report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Does the work of a request once its client has its turn. If the request is cancelled, the
-/// work is dropped, and its sandbox with it. The error is not sent.
+/// Does the work of a request once its client's turn has come. If the request is cancelled, the
+/// work is dropped, and its sandbox with it. The returned error is then not sent.
 ///
 /// The work is boxed at once, because it is large and is moved several times.
 pub(crate) fn run<'a, T: Send + 'a>(

@@ -49,7 +49,7 @@ use stream::{InputStream, OutputStream};
 use transport::{CancellableHandler, StdioTransport};
 use writer::MessageWriter;
 
-/// The time that calls in flight have to end after a shutdown begins.
+/// The time for calls in flight to end after a shutdown begins.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, as [`serve`] does. Stops

@@ -106,7 +106,7 @@ fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), Certi
     Ok(())
 }
 
-/// Checks that a client's key may sign a handshake. A certificate without a key usage allows it.
+/// Checks that a client's key may sign a handshake. It may if its certificate names no usage.
 fn check_client_key(certificate: &[u8]) -> Result<(), CertificateError> {
     let extensions = extensions(certificate).ok_or(CertificateError::BadEncoding)?;
     let signs = |(id, usage): &(&[u8], &[u8])| {
@@ -132,7 +132,7 @@ pub(crate) fn allows_intermediates(authority: &[u8], number: usize) -> bool {
             let longest = elements(list.contents).find(|part| part.tag == 0x02);
             longest.is_none_or(|longest| match longest.contents {
                 [longest @ 0..=0x7f] => number <= usize::from(*longest),
-                // One byte is a negative number here. More bytes are a number above all chains.
+                // A single byte is a negative number here. A longer number exceeds every chain.
                 longest => longest.len() > 1,
             })
         })

@@ -11,11 +11,11 @@ use skillhost::Peer;
 
 use crate::client::ClientKey;
 
-/// The divisor of the capacity that gives the part reserved for clients.
+/// The capacity divided by this is the part that is reserved for clients.
 const CLIENTS_DIVISOR: usize = 2;
 
-/// The divisor of the capacity that gives the part that one peer leaves to others. Guards against:
-/// one peer that takes everything. The part is small because, without a token, all programs of a
+/// The capacity divided by this is the part that one peer leaves to others. Guards against: one
+/// peer that takes everything. The part is small because, without a token, all programs of a
 /// machine can have one address.
 const OTHERS_DIVISOR: usize = 4;
 
@@ -118,7 +118,7 @@ impl Lease {
                 usage.by_peer.insert(*peer, used);
             }
             Holder::Client(client) => {
-                if !usage.by_client.take(client, units) {
+                if !usage.by_client.acquire(client, units) {
                     return false;
                 }
             }
@@ -170,8 +170,8 @@ impl ClientUsage {
         }
     }
 
-    /// Takes units for a client. Returns false if too few are left for it.
-    fn take(&mut self, client: &ClientKey, units: usize) -> bool {
+    /// Acquires units for a client. Returns false if too few are left for it.
+    fn acquire(&mut self, client: &ClientKey, units: usize) -> bool {
         let before = self.used.get(client).copied().unwrap_or_default();
         let Some(after) = before.checked_add(units) else {
             return false;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_client_gets_everything() {
+    fn single_client_gets_everything() {
         for capacity in [1, 7, 128] {
             let budget = Budget::new(capacity, 1);
             assert_eq!(exhaust(&budget, &UNNAMED).len(), capacity);

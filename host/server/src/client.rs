@@ -9,7 +9,7 @@ use skillhost_identity::Client;
 pub(crate) type ClientKey = Option<Arc<str>>;
 
 /// Returns the client of a request, if the gate has identified one.
-pub(crate) fn get(extensions: &Extensions) -> Option<&Arc<Client>> {
+pub(crate) fn from_extensions(extensions: &Extensions) -> Option<&Arc<Client>> {
     extensions.get::<Arc<Client>>()
 }
 

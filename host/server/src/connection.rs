@@ -55,7 +55,7 @@ const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 /// closed without one. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
 
-/// The time that a peer has to read its refusal.
+/// The time for a peer to read its refusal.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// The pause after a system error, such as too few descriptors.
@@ -94,7 +94,7 @@ impl Acceptor {
                     continue;
                 }
             };
-            if let Some(slot) = self.slots.take(peer) {
+            if let Some(slot) = self.slots.acquire(peer) {
                 let span = tracing::error_span!("http", %peer);
                 let served = self.serve(stream, peer, Arc::new(slot));
                 open.spawn(served.instrument(span));
@@ -224,8 +224,7 @@ impl HttpConnection {
             }
         };
         tokio::select! {
-            // Polls the watch first, so that it notices a peer that is gone before a response
-            // begins.
+            // Polls the watch first, to notice that the peer is gone before a response begins.
             biased;
             () = watch.gone() => {}
             () = served => {}

@@ -149,7 +149,7 @@ pub(crate) async fn answer<S: ServerHandler>(
 
 impl<S: ServerHandler> Endpoint<S> {
     async fn answer(&self, mut request: Request) -> Response {
-        let client = client::get(request.extensions()).cloned();
+        let client = client::from_extensions(request.extensions()).cloned();
         let may_use = |client: &Arc<Client>| sessions::may_use(request.headers(), client);
         let head = RequestHead {
             may_use_session: client.as_ref().is_none_or(may_use),
@@ -226,12 +226,12 @@ impl<S: ServerHandler> Endpoint<S> {
             if let Err(excess) = message_limits::check(&message.body) {
                 return malformed(&message.body, Some(&excess.to_string()));
             }
-            let beside_body = message_limits::memory_to_answer(&message.body);
-            if !resources.body_lease.grow(beside_body) {
+            let memory_to_answer = message_limits::memory_to_answer(&message.body);
+            if !resources.body_lease.grow(memory_to_answer) {
                 return into_error(busy("bodies"), || request_id(&message.body)).await;
             }
-            let kept = message_limits::memory_of(&message.body);
-            if is_subscription && !resources.answer_lease.reserve(kept) {
+            let memory = message_limits::memory_of(&message.body);
+            if is_subscription && !resources.answer_lease.reserve(memory) {
                 return busy("answers");
             }
             let sessions = &self.sessions;

@@ -201,8 +201,8 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     response.map(|body| inspect(body, count))
 }
 
-/// Returns a function that counts bytes for a client: those of a response, which it is called with,
-/// and all that the connection has received since the last count.
+/// Returns a function that counts bytes for a client: its argument, the bytes of a response, and
+/// all bytes that the connection has received since the last count.
 fn byte_counter(
     client: &Arc<Client>,
     slot: Option<&Arc<ConnectionSlot>>,
@@ -216,8 +216,8 @@ fn byte_counter(
 
 /// Calls a function with the length of each part of a body as it passes, even if the body never
 /// completes.
-fn inspect(body: Body, count: impl Fn(usize) + Send + 'static) -> Body {
-    Body::new(body.inspect_frame(move |frame| count(frame.data_ref().map_or(0, Bytes::len))))
+fn inspect(body: Body, on_part: impl Fn(usize) + Send + 'static) -> Body {
+    Body::new(body.inspect_frame(move |frame| on_part(frame.data_ref().map_or(0, Bytes::len))))
 }
 
 /// Checks the user who sends a request to a server without clients. Over TCP, everybody may send.

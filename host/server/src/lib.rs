@@ -348,7 +348,7 @@ impl Server {
         let ready = {
             let (shutdown, occupancy) = (shutdown.begun().clone(), self.occupancy.clone());
             let clients = self.options.clients.clone();
-            move || std::future::ready(ready(&shutdown, occupancy.as_ref(), &clients))
+            move || std::future::ready(readiness(&shutdown, occupancy.as_ref(), &clients))
         };
         let gate = Arc::new(Gate {
             host_check: Arc::clone(&self.host_check),
@@ -383,7 +383,7 @@ async fn join_all(open: &mut JoinSet<()>) {
 }
 
 /// Answers `/readyz`, which tells balancers whether to send new requests.
-fn ready(
+fn readiness(
     shutdown: &CancellationToken,
     occupancy: Option<&OccupancySource>,
     clients: &Clients,

@@ -78,8 +78,8 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Listens on a Unix socket, whose file gets this mode. Replaces a socket that nobody listens
-    /// on.
+    /// Listens on a Unix socket, and gives its file this mode. Replaces a socket that nobody
+    /// listens on.
     ///
     /// # Errors
     ///

@@ -29,11 +29,11 @@ use crate::network::Network;
 /// leave no slot for probes, and many requests that leave new connections no time to send theirs.
 const MAX_RESERVE: usize = 16;
 
-/// The divisor of all slots that gives the reserve, if that is smaller than [`MAX_RESERVE`].
+/// The number of all slots divided by this is the reserve, at most [`MAX_RESERVE`].
 const RESERVE_DIVISOR: usize = 4;
 
-/// The divisor of all slots that gives the limit for the unprotected connections of one address or
-/// user. Guards against: one peer that takes all slots.
+/// The number of all slots divided by this is the limit for the unprotected connections of one
+/// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
 /// The number of connections whose memory is worth returning when most of them have ended.
@@ -156,7 +156,7 @@ impl ConnectionSlots {
 
     /// Gives a connection a slot, and evicts another connection if necessary. Returns `None` if
     /// all others are protected.
-    pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
+    pub(crate) fn acquire(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
         let peer = self.limited_peer(peer);
         let mut table = self.table();
         let peer_order = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));

@@ -316,8 +316,7 @@ impl Tls {
         }
     }
 
-    /// Scans the files at this interval, and reads them again with an opener once a change is
-    /// complete.
+    /// Scans the files at this interval. Reads them again once a change is complete.
     ///
     /// Files that cannot be used are logged once, and the old certificate stays. They are read
     /// again at every scan, because a certificate becomes valid without a change of its file.
@@ -608,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn path_ends_with_each_of_its_certificates() {
+    fn path_is_refused_when_any_certificate_expires() {
         let folder = tempfile::tempdir().unwrap();
         let (root, root_issuer) = authority("root", |_| {});
         let params = authority_params("middle", |_| {});

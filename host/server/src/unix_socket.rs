@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_folder_in_which_others_replace_the_socket() {
+    fn refuses_folder_where_others_can_replace_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         for (mode, is_safe) in [(0o757, false), (0o1757, true), (0o755, true)] {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn peer_sees_the_end() {
+    async fn peer_sees_end_of_stream() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         stream.shutdown().await.unwrap();

@@ -21,7 +21,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Returns the name in the entry of a skill: its `name`, or else its folder's name.
 pub(crate) fn entry_name<'a>(skill: &'a str, front: &'a Frontmatter) -> Option<&'a str> {
     let own = front.name.as_ref().map(|name| name.value.as_str());
-    // A skill whose folder's name is taken is named by its path, with dots.
+    // If another skill already has the folder's name, the skill's path is its name, with dots.
     let folder = skill.rsplit('.').next();
     let names = [own, Some(skill), folder].into_iter().flatten();
     names.into_iter().find(|name| is_name(name))

@@ -32,7 +32,7 @@ pub(crate) struct MessageReader {
 }
 
 impl MessageReader {
-    /// Waits for the next message for rmcp. Gives a request its slot.
+    /// Waits for the next message for rmcp, and gives a request its slot.
     pub(crate) async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             let line = tokio::select! {

@@ -21,7 +21,7 @@ use super::stream::OutputStream;
 /// message would take as long as filling it.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// The longest time that writing one message may take while the server ends. Guards
+/// The longest time for writing one message while the server shuts down. Guards
 /// against: a client that has stopped reading and keeps its end open.
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 

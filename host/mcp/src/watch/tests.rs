@@ -299,7 +299,7 @@ async fn notices_changes_after_lost_events() {
 }
 
 #[tokio::test]
-async fn handles_changes_without_end() {
+async fn handles_endless_changes() {
     let root = TestRoot::new(1_000);
     let file = root.path("skills/skill-0/log");
     let writing = tokio::spawn(async move {

@@ -87,7 +87,7 @@ impl Walk {
         }
     }
 
-    /// Adds the folders in a folder. Drops those beyond the limit, and then returns false.
+    /// Adds the folders in a folder. Returns false if it drops some that are beyond the limit.
     pub(super) fn push(&mut self, path: PathBuf, mut names: Vec<OsString>) -> bool {
         let left = MAX_NAMES - self.names;
         let fits = names.len() <= left;

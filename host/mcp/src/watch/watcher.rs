@@ -2,8 +2,8 @@
 //! before those in them, and asks the kernel to report changes in each. Folders beyond the
 //! limit on watches are polled.
 //!
-//! Each folder is watched by itself, and symlinks in a skill are not followed. So the contents
-//! of a skill decide neither which folders are visited nor how much memory that takes.
+//! Each folder is watched by itself, and symlinks in a skill are not followed. So a skill cannot
+//! lead the watcher to other folders, and limits bound its memory.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -29,8 +29,8 @@ use crate::watched_file::WatchedFile;
 #[cfg(test)]
 mod tests;
 
-/// The time between two checks whether configured folders were replaced, which causes no event.
-/// Also the time between two rounds of polling.
+/// The time between two checks of whether a configured folder was replaced. The kernel reports no
+/// event for that. Also the time between two rounds of polling.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The depth of the deepest folder that is visited in a root.

@@ -18,8 +18,8 @@ const MAX_WATCHED: usize = 65_536;
 /// The maximum number of folders, if the kernel's limit for a user is unknown.
 const MAX_WATCHED_BY_DEFAULT: usize = 4096;
 
-/// The divisor of the kernel's limit for a user that gives the watches of skillhost. Editors need
-/// watches too.
+/// The kernel's limit for a user divided by this is the limit of skillhost. Editors need watches
+/// too.
 const USER_LIMIT_DIVISOR: usize = 2;
 
 /// The folders that the kernel watches.

@@ -32,7 +32,7 @@ fn few_descriptors_allow_few_connections() {
 fn evicts_oldest_silent_unprotected_connection() {
     let slots = slots(8, &[]);
     let mut connections: Vec<_> = (0..8)
-        .map(|peer| Arc::new(slots.take(ipv4_peer(peer)).unwrap()))
+        .map(|peer| Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()))
         .collect();
     connections[0].set_requested();
     assert!(connections[0].protect_for(None));
@@ -40,7 +40,7 @@ fn evicts_oldest_silent_unprotected_connection() {
     connections[4].set_begun();
     let protection = connections[2].protect_during_request().unwrap();
     for peer in 8..14 {
-        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+        connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
     }
     // The silent connections were evicted, the oldest first.
     let evicted: Vec<_> = (0..14)
@@ -52,7 +52,7 @@ fn evicts_oldest_silent_unprotected_connection() {
     }
     let take = |peers: std::ops::Range<u8>, connections: &mut Vec<_>| {
         for peer in peers {
-            connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+            connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
         }
     };
     // Two connections without a request stay as long as others have sent one.
@@ -75,11 +75,11 @@ fn new_connections_survive_many_requests() {
     for limit in [4, 64, 512] {
         let slots = slots(limit, &["10.0.0.0/8"]);
         let requested: Vec<_> = (0..limit)
-            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
         requested.iter().for_each(|slot| slot.set_requested());
         let new: Vec<_> = (0..reserve(limit))
-            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
         assert!(open(&new).into_iter().all(|is_open| is_open), "{limit}");
         assert!(new[0].protect_for(None), "{limit}");
@@ -91,14 +91,14 @@ fn keeps_some_slots_unprotected() {
     for (limit, protected) in [(8, 6), (3, 3), (1, 1), (512, 496)] {
         let slots = slots(limit, &["10.0.0.0/8"]);
         let connections: Vec<_> = (0..limit)
-            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
         let protected_connections = connections.iter().filter(|slot| {
             slot.set_requested();
             slot.protect_for(None)
         });
         assert_eq!(protected_connections.count(), protected, "{limit}");
-        assert_eq!(slots.take(ipv4_peer(1)).is_some(), protected < limit);
+        assert_eq!(slots.acquire(ipv4_peer(1)).is_some(), protected < limit);
         // A protected connection stays protected between two requests.
         connections[0].set_requested();
         if protected < limit {
@@ -119,7 +119,7 @@ fn keeps_some_slots_unprotected() {
 fn requests_without_token_keep_some_slots_unprotected() {
     let slots = slots(8, &[]);
     let connections: Vec<_> = (0..8)
-        .map(|peer| Arc::new(slots.take(ipv4_peer(peer)).unwrap()))
+        .map(|peer| Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()))
         .collect();
     let protect = |index: usize| connections[index].protect_during_request();
     let mut protections: Vec<_> = (0..6).filter_map(protect).collect();
@@ -138,7 +138,7 @@ fn requests_without_token_keep_some_slots_unprotected() {
 fn clients_share_protectable_slots() {
     let slots = ConnectionSlots::new(8, 2, &[]).unwrap();
     let connections: Vec<_> = (0..8)
-        .map(|peer| slots.take(ipv4_peer(peer)).unwrap())
+        .map(|peer| slots.acquire(ipv4_peer(peer)).unwrap())
         .collect();
     let protect = |index: usize, client: &str| connections[index].protect_for(Some(client.into()));
     // One slot is the other client's own, and two are for probes.
@@ -153,7 +153,7 @@ fn clients_share_protectable_slots() {
 #[test]
 fn limits_each_address_except_trusted_proxies() {
     let slots = slots(8, &["10.0.0.9", "2001:db8::/32"]);
-    let take = |peer| Arc::new(slots.take(peer).unwrap());
+    let take = |peer| Arc::new(slots.acquire(peer).unwrap());
     let other = take(ipv4_peer(1));
     let own: Vec<_> = (0..6).map(|_| take(ipv4_peer(2))).collect();
     assert_eq!(open([&other]), [true]);
@@ -185,7 +185,7 @@ fn limits_each_address_except_trusted_proxies() {
 fn limits_each_user_across_processes() {
     let slots = slots(8, &[]);
     let take = |user, process| {
-        let slot = slots.take(Peer::Process { user, process });
+        let slot = slots.acquire(Peer::Process { user, process });
         Arc::new(slot.unwrap())
     };
     let other = take(1, 1);
@@ -197,13 +197,13 @@ fn limits_each_user_across_processes() {
 #[test]
 fn ended_connection_leaves_nothing_behind() {
     let slots = slots(4, &[]);
-    let slot = Arc::new(slots.take(ipv4_peer(1)).unwrap());
+    let slot = Arc::new(slots.acquire(ipv4_peer(1)).unwrap());
     slot.set_requested();
     let protection = slot.protect_during_request();
     drop(slot);
     drop(protection);
     for _ in 0..100 {
-        let slot = Arc::new(slots.take(ipv4_peer(1)).unwrap());
+        let slot = Arc::new(slots.acquire(ipv4_peer(1)).unwrap());
         assert!(slot.protect_for(None));
     }
     let table = slots.table();
@@ -226,7 +226,7 @@ fn each_ipv6_network_has_its_own_limit() {
     let slots = slots(8, &[]);
     let take = |network: u16, host| {
         let address = Ipv6Addr::new(0x2001, 0xdb9, 0, network, 0, 0, 0, host);
-        Arc::new(slots.take(peer(address.into())).unwrap())
+        Arc::new(slots.acquire(peer(address.into())).unwrap())
     };
     let hosts = (0..4).flat_map(|host| [(0, host), (1, host)]);
     let connections: Vec<_> = hosts.map(|(network, host)| take(network, host)).collect();

@@ -49,7 +49,7 @@ struct JsonTurn {
 
 struct HeldBytes {
     count: usize,
-    /// Takes more bytes from the budget. Returns false if too few are left.
+    /// The function that takes more bytes from the budget. It returns false if too few are left.
     take: Box<dyn FnMut(usize) -> bool + Send>,
 }
 

@@ -1,5 +1,5 @@
-//! The faults of skills that `skills/list` leaves out. The operator reads one line about all
-//! of them, and another one only when that line changes.
+//! The faults of skills that `skills/list` leaves out. The log has one line about all of them, and
+//! a new one only when it would differ.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

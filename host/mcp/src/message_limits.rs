@@ -105,7 +105,7 @@ pub fn memory_to_answer(message: &[u8]) -> usize {
 /// Returns whether a number changes once it is read and written again, or is not an integer.
 fn is_ambiguous_number(value: RawJson<'_>) -> bool {
     let text = value.get();
-    // A longer one exceeds the limit of labels.
+    // A longer number exceeds the limit on labels.
     text.len() <= MAX_LABEL_BYTES
         && serde_json::from_str::<serde_json::Number>(text)
             .is_ok_and(|number| number.to_string() != text || text.contains(['.', 'e', 'E']))

@@ -10,8 +10,8 @@ use rmcp::service::{RequestContext, RoleServer};
 
 use crate::client::ClientView;
 
-/// Marks a request whose client accepts only the answer itself. The HTTP transport puts it into the
-/// extensions of the request.
+/// The mark of a request whose client accepts no progress reports. The HTTP transport puts it into
+/// the extensions of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct WithoutReports;
 

@@ -181,7 +181,7 @@ pub(crate) async fn read(
         };
         let bytes = contents.as_ref().map_or(0, |contents| match contents {
             Contents::Text(text) => text.len(),
-            // In base64.
+            // The size in base64.
             Contents::Binary(bytes) => bytes.len().div_ceil(3) * 4,
         });
         call_lease.reserve(bytes)?;

@@ -26,8 +26,8 @@ use skillhost::{Caller, ResourceError, SkillFiles, SkillResources, Unlisted};
 use skillhost_sandbox::granted_skills::opaque_cursor;
 
 /// The maximum number of entries of a page. Long entries fill a page [by their
-/// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. A
-/// client may stop after 64 pages.
+/// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. Pages
+/// are not small either, because a client may stop after 64 of them.
 const PAGE_SKILLS: usize = 200;
 
 /// The number of files after which a page ends. Each takes about 150 bytes. Guards against:

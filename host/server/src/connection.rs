@@ -61,7 +61,7 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The pause after a system error, such as too few descriptors.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts the connections of a server.
+/// The acceptor of a server's connections.
 pub(crate) struct Acceptor {
     pub(crate) router: Router,
     /// The runtime of the protocol.
@@ -70,7 +70,7 @@ pub(crate) struct Acceptor {
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Ends each connection after its current request.
+    /// The token that ends each connection after its current request.
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -188,14 +188,14 @@ struct HttpConnection {
     limits: HttpLimits,
     peer: Peer,
     slot: Arc<ConnectionSlot>,
-    /// Ends the connection's streams, and the connection after its current request.
+    /// The token that ends the connection's streams, and the connection after its current request.
     end: CancellationToken,
 }
 
 /// A TLS handshake that has not begun.
 struct Handshake {
     tls: Arc<Tls>,
-    /// Guards against: a peer that never completes the handshake.
+    /// The time at which the handshake fails. Guards against: a peer that never completes it.
     deadline: Instant,
 }
 
@@ -335,7 +335,7 @@ impl HttpConnection {
     }
 }
 
-/// Counts an open connection until this is dropped.
+/// The count of one open connection, until it is dropped.
 struct ConnectionGauge(Arc<Metrics>);
 
 impl ConnectionGauge {

@@ -38,7 +38,7 @@ pub(crate) struct Gate {
     pub(crate) clients: Clients,
 }
 
-/// Marks the response to a client's request.
+/// The mark of a response to a client's request.
 #[derive(Clone)]
 struct ForClient;
 

@@ -91,7 +91,7 @@ const FINAL_WRITE_TIME: Duration = Duration::from_millis(500);
 /// The pause between two reads of all issuers' keys.
 const KEY_PAUSE: Duration = Duration::from_secs(60 * 60);
 
-/// Returns the occupancy of the host, or `None` until the host is loaded.
+/// A function that returns the occupancy of the host, or `None` until the host is loaded.
 type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
 /// A server that listens. It answers requests while [`Server::serve`] runs.

@@ -76,8 +76,8 @@ impl Sessions {
 
     /// Classifies a message, and cancels the request that a cancellation names.
     ///
-    /// In revisions without sessions, a header names the method. Their bodies are parsed only if
-    /// that is the method of a handshake.
+    /// In revisions without sessions, a header names the method. The body is then parsed only if
+    /// the method is that of a handshake.
     pub(crate) fn classify(
         self: &Arc<Self>,
         headers: &HeaderMap,

@@ -117,7 +117,7 @@ pub(crate) struct ConnectionSlot {
     uncounted: AtomicUsize,
 }
 
-/// Protects a connection until it is dropped.
+/// The protection of a connection. Dropping it ends the protection.
 pub(crate) struct Protection(Arc<ConnectionSlot>);
 
 impl ConnectionSlots {

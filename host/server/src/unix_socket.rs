@@ -40,7 +40,7 @@ pub(crate) fn bind(
         remove_stale(path, &address)?;
     }
     let socket = socket()?;
-    // Before it is bound, so that its file never has a mode that lets more users in.
+    // Sets the mode before the socket is bound, so that its file never lets more users in.
     rustix::fs::fchmod(&socket, mode)?;
     let bound = rustix::net::bind(&socket, &address);
     bound.with_context(|| match lock {

@@ -27,7 +27,7 @@ pub(crate) struct WriteTimeout<S> {
     read: Option<usize>,
     /// True while bytes wait for the peer.
     has_unwritten: Arc<AtomicBool>,
-    /// Counts the bytes that the peer sends.
+    /// The slot that counts the bytes that the peer sends.
     slot: Option<Arc<ConnectionSlot>>,
 }
 

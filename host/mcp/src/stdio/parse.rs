@@ -15,7 +15,7 @@ use crate::message_limits::{self, Excess, MAX_LABEL_BYTES};
 pub(crate) struct BadLine {
     /// True for a notification, which gets no answer.
     pub(crate) is_notification: bool,
-    /// True for a header, such as other protocols send before a message.
+    /// True for a header that other protocols send before a message.
     pub(crate) is_header: bool,
     /// The request's id, if it can be read.
     pub(crate) id: Option<RequestId>,

@@ -96,8 +96,8 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
-/// The handler with requests that [`InFlight`] cancels instead of rmcp. A request is answered even
-/// if its handler panics.
+/// A handler whose requests [`InFlight`] cancels instead of rmcp. Each request is answered, even if
+/// the handler panics.
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,

@@ -19,16 +19,16 @@ use super::watcher::Watcher;
 use super::watches::WatchLimit;
 use crate::live::FolderCounts;
 
-/// Longer than the tick of the clock that sets the times of files.
+/// A time longer than the tick of the clock that sets the times of files.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The longest wait for a change.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer than all waits and rounds of a watcher with few folders.
+/// A time longer than all waits and rounds of a watcher with few folders.
 const LONG: Duration = Duration::from_millis(900);
 
-/// Longer than the wait for events that belong together.
+/// A time longer than the wait for events that belong together.
 const SHORT: Duration = Duration::from_millis(300);
 
 pub(super) const SKILLS: Pending = Pending {
@@ -330,7 +330,7 @@ fn polling_takes_twentieth_of_thread() {
     while worked < Duration::from_millis(10) {
         let (start_work, start_busy) = (Instant::now(), thread_time());
         let slice = watcher.work().saturating_duration_since(start_work);
-        // The rest between two rounds does not depend on the work.
+        // The pause between two rounds does not depend on the work.
         if slice < Duration::from_millis(300) {
             worked += thread_time().saturating_sub(start_busy);
             taken += slice;

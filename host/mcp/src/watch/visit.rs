@@ -2,8 +2,8 @@
 //! earlier time.
 //!
 //! A changed entry has a later status time (`ctime`), which nobody can set back. Added and
-//! removed entries change the status time of their folder. So a visit needs no state from the
-//! visit before.
+//! removed entries change the status time of their folder. So a visit needs no state from an
+//! earlier visit.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;

@@ -85,9 +85,9 @@ pub(super) struct Watcher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Warning {
     Nothing,
-    /// That folders are polled.
+    /// The warning that folders are polled.
     Polling,
-    /// That polling takes long.
+    /// The warning that polling takes long.
     RoundTime,
 }
 

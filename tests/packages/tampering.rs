@@ -872,7 +872,7 @@ fn changed_registries_are_refused() {
                 tag(&lost),
                 1,
                 UPDATE,
-                "it has no version, and the locked one has",
+                "it has no version, but the locked one has",
             ),
             case(
                 tag(&strange),

@@ -9,7 +9,7 @@ use skillhost_skills::text::digest::sha256_hex;
 /// The name of the only algorithm.
 const ALGORITHM: &str = "sha256:";
 
-/// The SHA-256 of some bytes: `sha256:` and 64 lower-case hex digits.
+/// The SHA-256 of bytes: `sha256:` and 64 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
@@ -19,7 +19,7 @@ impl Digest {
         Self::from_hex(sha256_hex(bytes))
     }
 
-    /// Creates a digest from hex digits that are checked already.
+    /// Creates a digest from checked hex digits.
     pub(crate) fn from_hex(hex: String) -> Self {
         Self(hex)
     }

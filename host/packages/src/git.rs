@@ -1,8 +1,8 @@
 //! Skills in git repositories: `git+https://HOST/REPOSITORY@VERSION#FOLDER`.
 //!
-//! The installed `git` fetches one commit into a bare repository in an unfinished folder of the store. It fetches
-//! the trees first, and then only the files of the skill. Nothing is checked out, so no hook,
-//! filter or submodule takes part. The user's and the system's configuration are not read.
+//! The installed `git` fetches one commit into a bare repository, in an unfinished folder of the
+//! store. It fetches the trees first, and then only the files of the skill. It checks nothing out,
+//! so no hook, filter or submodule runs. It does not read the configuration of the user or system.
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,10 @@ use crate::quote::quote;
 use crate::reference::{check_authority, is_loopback};
 use crate::skill_files::{MAX_BYTES, SkillFiles, SkillFilesBuilder, SkillPaths};
 
-/// The beginning of a source.
+/// The beginning of a git source.
 const SCHEME: &str = "git+";
 
-/// The version of a source that names none.
+/// The version of a source that names no version.
 const DEFAULT_VERSION: &str = "HEAD";
 
 /// The maximum bytes of the path of a repository, of a version, and of a folder.
@@ -38,18 +38,19 @@ const MAX_PART: usize = 255;
 /// The hex digits of a commit.
 const COMMIT_DIGITS: usize = 40;
 
-/// The maximum time for a skill. Guards against: a repository that never ends.
+/// The maximum time to fetch a skill. Guards against: a repository that never ends.
 const TIME: Duration = Duration::from_secs(300);
 
-/// The seconds after which a connection ends that is slower than [`MIN_BYTES_PER_SECOND`].
+/// The seconds for which a connection may stay slower than [`MIN_BYTES_PER_SECOND`].
 const SLOW_SECONDS: u32 = 60;
 
-/// An empty folder beside the files of the repository: libcurl trusts the certificate authorities of
-/// a folder as well as those of a file, by default the system's.
+/// An empty folder beside the files of the repository.
+///
+/// Besides the authorities in a file, libcurl trusts those in a folder, by default the system's.
 const NO_AUTHORITIES: &str = "no-authorities";
 
 /// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
-/// A server that sends all files of a commit needs more than one that sends those of the skill.
+/// Some servers send all files of a commit, not only those of the skill.
 const MAX_PACK: u64 = 256 << 20;
 
 /// The maximum bytes of the memory of each process of git. Guards against: small objects that
@@ -59,11 +60,12 @@ const MAX_MEMORY: u64 = 2 << 30;
 /// The maximum bytes of the list of a skill's files. Guards against: trees that repeat each other.
 const MAX_LIST: usize = 8 << 20;
 
-/// The maximum bytes of a message of git that are shown.
+/// The maximum bytes of git's message that an error shows.
 const MAX_MESSAGE: usize = 512;
 
-/// Sets limits on files (in units of 512 bytes) and memory (in KiB), which children inherit.
-const LIMITED: &str = r#"ulimit -f "$0" && ulimit -v "$1" && ulimit -t 300 && shift && exec "$@""#;
+/// A shell script that limits files (in units of 512 bytes) and memory (in KiB), then runs git.
+const LIMIT_SCRIPT: &str =
+    r#"ulimit -f "$0" && ulimit -v "$1" && ulimit -t 300 && shift && exec "$@""#;
 
 /// A skill in a git repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl GitSource {
         format!("{SCHEME}{}", self.address())
     }
 
-    /// Returns the last part of the folder's or the repository's name.
+    /// Returns the last part of the folder's path, or else of the repository's.
     pub(crate) fn last_name(&self) -> &str {
         let path = if self.folder.is_empty() {
             self.repository.trim_end_matches(".git")
@@ -114,7 +116,7 @@ impl GitSource {
         }
     }
 
-    /// Fetches the files of the skill, with an empty folder that only this user can write.
+    /// Fetches the files of the skill. `temporary` is an empty folder that only this user can write.
     ///
     /// # Errors
     ///
@@ -131,7 +133,7 @@ impl GitSource {
             if let Some(expected) = self.commit() {
                 ensure!(
                     commit == expected,
-                    "this id is of a tag; name its commit {commit}"
+                    "this is the id of a tag; use its commit {commit}"
                 );
             }
             let tree = repository.id(&format!("{commit}:{}", self.folder));
@@ -214,7 +216,7 @@ fn parse(text: &str) -> anyhow::Result<GitSource> {
     })
 }
 
-/// Checks a branch, tag or commit. Git must not read it as anything else, such as an option or the
+/// Checks that git reads a version only as a branch, tag or commit, not as an option or as the
 /// target of a fetch.
 fn check_version(version: &str) -> anyhow::Result<()> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"._/-+@".contains(&c);
@@ -254,7 +256,7 @@ struct TemporaryRepository {
     folder: TempDir,
     git: PathBuf,
     search_path: SearchPath,
-    /// The configuration.
+    /// The settings that git gets with `-c`.
     options: Vec<String>,
     scheme: &'static str,
     deadline: Instant,
@@ -284,10 +286,10 @@ impl TemporaryRepository {
         ];
         options.extend(fixed.map(str::to_owned));
         if let Some(file) = settings.authorities_file() {
-            let none = folder.path().join(NO_AUTHORITIES);
-            fs::create_dir(&none).context("cannot make a temporary folder")?;
+            let empty = folder.path().join(NO_AUTHORITIES);
+            fs::create_dir(&empty).context("cannot make a temporary folder")?;
             options.push(format!("http.sslCAInfo={}", file.display()));
-            options.push(format!("http.sslCAPath={}", none.display()));
+            options.push(format!("http.sslCAPath={}", empty.display()));
         }
         let end = Instant::now() + settings.request_time.unwrap_or(TIME);
         let repository = Self {
@@ -303,9 +305,11 @@ impl TemporaryRepository {
         Ok(repository)
     }
 
-    /// Fetches versions or objects, one a line. The server may send no files but those, and git
-    /// refuses objects that harm some client, such as a tree with a file `.git`.
-    fn fetch(&self, wanted: &str, is_head: bool) -> anyhow::Result<()> {
+    /// Fetches versions or objects, one per line.
+    ///
+    /// Asks the server for no other files. Git refuses objects that harm some clients, such as a
+    /// tree with a file `.git`. With `writes_head`, git notes the commit in `FETCH_HEAD`.
+    fn fetch(&self, wanted: &str, writes_head: bool) -> anyhow::Result<()> {
         let mut arguments = vec![
             "fetch",
             "--quiet",
@@ -317,7 +321,7 @@ impl TemporaryRepository {
             "--stdin",
             "origin",
         ];
-        if !is_head {
+        if !writes_head {
             arguments.insert(1, "--no-write-fetch-head");
         }
         let fetched = self.run("`git fetch`", &arguments, wanted.as_bytes(), 0);
@@ -329,7 +333,7 @@ impl TemporaryRepository {
         fetched.map(drop)
     }
 
-    /// Returns whether git was stopped by the limit on a file.
+    /// Returns whether git stopped at the limit of a file.
     fn has_full_file(&self) -> bool {
         let entries = fs::read_dir(self.folder.path().join("objects/pack"));
         let mut files = entries.into_iter().flatten().flatten();
@@ -351,7 +355,7 @@ impl TemporaryRepository {
         entries.map(tree_file).collect()
     }
 
-    /// Fetches and reads files. Checks their names first.
+    /// Fetches and reads files, after a check of their names.
     fn files(&self, list: &[TreeFile]) -> anyhow::Result<SkillFiles> {
         let mut paths = SkillPaths::default();
         for file in list {
@@ -362,15 +366,15 @@ impl TemporaryRepository {
         if !distinct.is_empty() {
             self.fetch(&lines(distinct.into_iter()), false)?;
         }
-        let asked = lines(ids());
-        // A file follows a line with its id, type and size.
-        let max = usize::try_from(MAX_BYTES)? + 2 * asked.len();
+        let requested = lines(ids());
+        // Before each file, git writes a line with its id, type and size.
+        let max = usize::try_from(MAX_BYTES)? + 2 * requested.len();
         let arguments = ["cat-file", "--batch"];
-        let output = self.run("`git cat-file`", &arguments, asked.as_bytes(), max)?;
+        let output = self.run("`git cat-file`", &arguments, requested.as_bytes(), max)?;
         let mut rest = &*output;
         let mut files = SkillFilesBuilder::default();
         for file in list {
-            let (bytes, after) = blob(rest, &file.id)
+            let (bytes, after) = split_blob(rest, &file.id)
                 .with_context(|| format!("git has no file {} of the tree", file.id))?;
             rest = after;
             files.add(&file.path, bytes.len() as u64, bytes)?;
@@ -390,7 +394,7 @@ impl TemporaryRepository {
         let process = HelperProcess::start(name, |[stdin, stdout, stderr]| {
             let mut command = GroupLeader::command(Path::new("/bin/sh"));
             command
-                .args(["-c", LIMITED])
+                .args(["-c", LIMIT_SCRIPT])
                 .arg((MAX_PACK / 512).to_string())
                 .arg((MAX_MEMORY >> 10).to_string())
                 .arg(&self.git)
@@ -398,7 +402,7 @@ impl TemporaryRepository {
                 .args(arguments)
                 .current_dir(folder)
                 .env("GIT_DIR", folder)
-                // Also the place of credentials of libcurl.
+                // libcurl looks for credentials here too.
                 .env("HOME", folder)
                 .env("GIT_ALLOW_PROTOCOL", self.scheme)
                 .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -415,7 +419,7 @@ impl TemporaryRepository {
         let process = process.with_context(|| format!("cannot start {name}"))?;
         let left = self.deadline.saturating_duration_since(Instant::now());
         process.filter(input, max_output, left).map_err(|error| {
-            let message = shown(&format!("{error:#}"));
+            let message = shorten(&format!("{error:#}"));
             if message.starts_with(name) {
                 anyhow!(message)
             } else {
@@ -425,12 +429,12 @@ impl TemporaryRepository {
     }
 }
 
-/// Returns ids, one a line.
+/// Returns ids, one per line.
 fn lines<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     ids.flat_map(|id| [id, "\n"]).collect()
 }
 
-/// Returns a file of a list: mode, type and id, then the path.
+/// Parses an entry of `git ls-tree`: mode, type and id, then the path.
 fn tree_file(entry: &[u8]) -> anyhow::Result<TreeFile> {
     let invalid = "git wrote an invalid list";
     let end = entry.iter().position(|byte| *byte == b'\t');
@@ -452,7 +456,7 @@ fn tree_file(entry: &[u8]) -> anyhow::Result<TreeFile> {
 }
 
 /// Returns the bytes of the first file in the output of `git cat-file`, and the rest of the output.
-fn blob<'a>(output: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
+fn split_blob<'a>(output: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
     let end = output.iter().position(|byte| *byte == b'\n')?;
     let head = str::from_utf8(&output[..end]).ok()?;
     let size: usize = head
@@ -464,8 +468,8 @@ fn blob<'a>(output: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
     Some((bytes, rest.strip_prefix(b"\n")?))
 }
 
-/// Returns the end of a message of git, which may have text of the server, as one line.
-fn shown(message: &str) -> String {
+/// Returns the end of git's message as one line. The message can contain text of the server.
+fn shorten(message: &str) -> String {
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
     let text = lines.join("; ");
     let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_MESSAGE));

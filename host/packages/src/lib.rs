@@ -1,8 +1,8 @@
-//! Packages: components and skills that come from a registry, and are fixed by a lock file.
+//! Packages: components and skills from registries, git repositories and sites, fixed by a lock file.
 //!
 //! - `quote`: quotes of names in messages.
 //! - `digest`: SHA-256 digests.
-//! - `version`: which of two versions is lower.
+//! - `version`: compares versions.
 //! - `denied`: digests that the operator has denied.
 //! - `reference`: where a package is: registry, repository, and tag or digest.
 //! - `manifest`: OCI manifests and image indexes.
@@ -10,21 +10,21 @@
 //! - `resolver`: which addresses a request may go to.
 //! - `client`: the client of a registry.
 //! - `ring_provider`: the cryptography of sigstore's verifier.
-//! - `statement`: what a signature says.
+//! - `statement`: the statement that a signature covers.
 //! - `identity`: signers that are identities, such as workflows of a repository.
 //! - `signature`: keys, and sigstore bundles.
 //! - `atomic`: replaces files as a whole.
 //! - `skill_files`: the checked files of a skill, from any source.
-//! - `skill_folder`: reads a skill of an author.
+//! - `skill_folder`: reads a skill that its author pushes.
 //! - `layer`: packs and unpacks the files of a skill.
 //! - `zip`: unpacks the files of a skill from a zip archive.
 //! - `git`: skills in git repositories.
 //! - `site`: skills that sites offer.
-//! - `source`: where a skill is: a registry, a git repository or a site.
+//! - `source`: sources of skills: registries, git repositories and sites.
 //! - `import`: lock files of other programs.
 //! - `settings`: the tables of `skillhost.toml` about packages, and edits of them.
 //! - `catalog`: the packages that agents may ask for.
-//! - `requests`: what they asked for.
+//! - `requests`: the packages that agents asked for.
 //! - `lock`: `skillhost.lock`.
 //! - `store`: blobs by digest, in a folder of the user.
 //! - `unpacked`: the files of skills in the store.
@@ -33,7 +33,7 @@
 //! - `push`: pushes and signs a package.
 //! - `bundle_file`: packages and their lock in one file, for machines without a network.
 //!
-//! Only `add`, `update`, `fetch` and `push` use the client. What a host loads comes from the store.
+//! Only `add`, `update`, `fetch` and `push` use the client. A host loads packages only from the store.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.

@@ -1,4 +1,4 @@
-//! `skillhost.lock`: the bytes of each package that `skillhost.toml` names, to commit beside it.
+//! `skillhost.lock`: fixes the bytes of each package that `skillhost.toml` names. It is committed too.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -21,7 +21,7 @@ use crate::settings::check_name;
 use crate::signature::Signer;
 use crate::skill_files::SkillPaths;
 
-/// The name of a lock file, which is beside `skillhost.toml`.
+/// The name of a lock file. It is beside `skillhost.toml`.
 pub const LOCK_FILE: &str = "skillhost.lock";
 
 /// The maximum bytes of a lock file.
@@ -107,7 +107,7 @@ struct RawLock {
     previous: Vec<RawPackage>,
 }
 
-/// An entry. Each kind has its own lists.
+/// An entry of any kind. Some fields belong to one kind only.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawPackage {
@@ -177,7 +177,7 @@ impl LockFile {
     ///
     /// # Errors
     ///
-    /// If it would be too large to be read again, or cannot be written.
+    /// If it would be too large to read again, or cannot be written.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = self.text();
         let write = || -> anyhow::Result<()> {
@@ -257,13 +257,13 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         self.previous.iter().find(|locked| locked.name == name)
     }
 
-    /// Returns the entry of a name with the version before its last update, if there are both.
+    /// Returns the entry of a name and the version before its last update, if both exist.
     pub fn find_both(&self, name: &str) -> Option<(P, P)> {
         let both = self.find(name).zip(self.find_previous(name))?;
         Some((both.0.clone(), both.1.clone()))
     }
 
-    /// Returns whether a name has the same entries here and there.
+    /// Returns whether a name has the same entries in both.
     pub fn is_same(&self, other: &Self, name: &str) -> bool
     where
         P: PartialEq,
@@ -271,8 +271,8 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         self.find(name) == other.find(name) && self.find_previous(name) == other.find_previous(name)
     }
 
-    /// Adds an entry, or replaces the one of its name. Keeps a replaced one with another manifest
-    /// as the previous one.
+    /// Adds an entry, or replaces the one with its name. The replaced entry becomes the previous one
+    /// if its manifest differs.
     pub fn set(&mut self, entry: P) {
         let is_other = |old: &P| old.manifest != entry.manifest;
         match self.find(&entry.name).cloned() {
@@ -282,7 +282,7 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         replace(&mut self.current, entry);
     }
 
-    /// Locks the previous version of its name again, and forgets the one after it.
+    /// Locks a previous version again, and forgets the newer one.
     pub fn roll_back(&mut self, previous: P) {
         self.remove(&previous.name);
         replace(&mut self.current, previous);
@@ -317,7 +317,7 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
     }
 }
 
-/// Puts an entry into a list that is sorted by name, in place of the one with its name.
+/// Inserts an entry into a list sorted by name. Replaces an entry with the same name.
 fn replace<P: Deref<Target = LockedPackage>>(entries: &mut Vec<P>, entry: P) {
     entries.retain(|other| other.name != entry.name);
     let at = entries.partition_point(|other| other.name < entry.name);
@@ -332,7 +332,7 @@ impl RawPackage {
             (lists.0, lists.1, lists.2, &self.files, &self.commit)
         else {
             bail!(
-                "the component `{}` needs `tools`, `imports` and `powers` alone",
+                "the component `{}` needs `tools`, `imports` and `powers`, but no `files` or `commit`",
                 self.name
             );
         };
@@ -349,7 +349,10 @@ impl RawPackage {
         let files = self.files.take();
         let (Some(files), None, None, None) = (files, &self.tools, &self.imports, &self.powers)
         else {
-            bail!("the skill `{}` needs `files` alone", self.name);
+            bail!(
+                "the skill `{}` needs `files`, but no `tools`, `imports` or `powers`",
+                self.name
+            );
         };
         let commit = self.commit.take();
         ensure!(
@@ -433,7 +436,7 @@ impl DerefMut for LockedComponent {
 }
 
 impl LockedComponent {
-    /// Returns the name of the file that grants and pins have for the component.
+    /// Returns the file name that grants and pins use for the component.
     pub fn file_name(&self) -> String {
         format!("{}.wasm", self.name)
     }
@@ -462,7 +465,7 @@ impl LockedSkill {
 }
 
 impl LockedPackage {
-    /// Returns the digests of its blobs.
+    /// Returns the digests of the package's blobs.
     pub fn digests(&self) -> impl Iterator<Item = &Digest> {
         [&self.manifest, &self.content]
             .into_iter()
@@ -659,9 +662,13 @@ mod tests {
             (
                 "powers = []",
                 "powers = []\nfiles = {}",
-                "and `powers` alone",
+                "and `powers`, but no `files`",
             ),
-            ("[[component]]", "[[skill]]", "needs `files` alone"),
+            (
+                "[[component]]",
+                "[[skill]]",
+                "needs `files`, but no `tools`",
+            ),
         ] {
             let error = LockFile::parse(&text.replace(from, to)).unwrap_err();
             assert!(format!("{error:#}").contains(why), "{to}: {error:#}");
@@ -674,7 +681,11 @@ mod tests {
         for (from, to, why) in [
             ("\"SKILL.md\"", "\"../SKILL.md\"", "`..`"),
             ("\"SKILL.md\"", &twice, "differ only by case"),
-            ("unsigned", "tools = []\nunsigned", "needs `files` alone"),
+            (
+                "unsigned",
+                "tools = []\nunsigned",
+                "needs `files`, but no `tools`",
+            ),
         ] {
             let error = LockFile::parse(&skill.replace(from, to)).unwrap_err();
             assert!(format!("{error:#}").contains(why), "{to}: {error:#}");

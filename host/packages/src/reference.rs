@@ -15,13 +15,13 @@ const SCHEME: &str = "oci://";
 /// The tag of a reference that names neither a tag nor a digest.
 const DEFAULT_TAG: &str = "latest";
 
-/// The maximum bytes of a host with its port, as DNS has names.
+/// The maximum bytes of a host with its port. DNS limits names to 253 bytes.
 const MAX_AUTHORITY: usize = 253 + ":65535".len();
 
-/// The maximum bytes of a repository's name, as registries have it.
+/// The maximum bytes of a repository's name in registries.
 const MAX_REPOSITORY: usize = 255;
 
-/// The maximum bytes of a tag, as registries have it.
+/// The maximum bytes of a tag in registries.
 const MAX_TAG: usize = 128;
 
 /// A reference to a package in a registry.
@@ -35,9 +35,9 @@ pub struct Reference {
 /// A version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// A name that the registry may move to other bytes.
+    /// A name that the registry can move to other bytes.
     Tag(String),
-    /// Fixed bytes. A tag beside the digest is dropped.
+    /// The digest of fixed bytes. A tag beside it is dropped.
     Digest(Digest),
 }
 
@@ -52,12 +52,12 @@ impl Reference {
         &self.repository
     }
 
-    /// Returns the reference without its tag or digest, as rules of trust name it.
+    /// Returns the reference without its tag or digest, as rules in `[trust]` name it.
     pub fn place(&self) -> String {
         format!("{SCHEME}{}/{}", self.registry, self.repository)
     }
 
-    /// Returns the reference of one manifest in the same repository.
+    /// Returns a reference to one manifest in the same repository.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ fn parse(text: &str) -> anyhow::Result<Reference> {
     })
 }
 
-/// Returns whether an authority is on this machine: the only place that plain HTTP goes to.
+/// Returns whether an authority is this machine. Plain HTTP is used only for this machine.
 pub(crate) fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
@@ -142,11 +142,10 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
     host == "localhost" || address.parse().is_ok_and(|it: IpAddr| it.is_loopback())
 }
 
-/// Checks the authority of a registry, a repository or a site: a host name with a dot, `localhost`, or an
-/// address, and perhaps a port.
+/// Checks the authority of a registry, a repository or a site.
 ///
-/// Accepts one spelling of each. Guards against: a registry with two names, of which a rule of
-/// `[trust]` has one.
+/// It is a host name with a dot, `localhost` or an address, with an optional port. Accepts only one
+/// spelling of each. Guards against: a registry with two names when a rule in `[trust]` has one.
 pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
     ensure!(
         authority.len() <= MAX_AUTHORITY,
@@ -165,9 +164,9 @@ pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
         let is_canonical = |it: &u16| *it > 0 && it.to_string() == port;
         ensure!(
             port.parse().is_ok_and(|it: u16| is_canonical(&it)),
-            "the host has an invalid port, or zeros before it"
+            "the host has an invalid port, or one with leading zeros"
         );
-        // Plain HTTP goes to this machine alone.
+        // Plain HTTP is used only for this machine.
         ensure!(
             port != "443" && (port != "80" || !is_loopback(host)),
             "leave out the port {port}, which is the default"
@@ -176,12 +175,12 @@ pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
     check_host(host)
 }
 
-/// Checks that a host has its only spelling.
+/// Checks that a host has its only accepted spelling.
 fn check_host(host: &str) -> anyhow::Result<()> {
     if let Some(address) = host.strip_prefix('[') {
         let address = address.strip_suffix(']').unwrap_or_default();
         let parsed: Ipv6Addr = address.parse().context("the address is invalid")?;
-        // The address of a mapped one is an IPv4 address.
+        // An IPv4-mapped address has another spelling: the IPv4 address.
         ensure!(
             parsed.to_canonical() == parsed && parsed.to_string() == address,
             "write the address `{address}` as `{}`",
@@ -190,7 +189,7 @@ fn check_host(host: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let last = host.rsplit('.').next().unwrap_or_default();
-    // Resolvers also take `127.1`, `0177.0.0.1` and `127.0.0.0x1` for addresses.
+    // Resolvers also read `127.1`, `0177.0.0.1` and `127.0.0.0x1` as addresses.
     if last.starts_with(|c: char| c.is_ascii_digit()) {
         let parsed: Result<Ipv4Addr, _> = host.parse();
         parsed.context("write the address as four numbers without leading zeros")?;
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_reference() {
+    fn refuses_invalid_references() {
         for text in [
             "registry.example/acme/csv",
             "https://registry.example/csv",
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_registries_of_this_machine() {
+    fn recognizes_registries_on_this_machine() {
         for (registry, expected) in [
             ("localhost", true),
             ("localhost:5000", true),

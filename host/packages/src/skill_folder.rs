@@ -17,7 +17,7 @@ use crate::skill_files::{MAX_BYTES, SkillFiles, SkillFilesBuilder};
 pub struct SkillFolder {
     /// The files of the skill.
     pub files: SkillFiles,
-    /// The paths that are left out: hidden files, and what lists of a skill leave out, such as
+    /// The omitted paths: hidden files, and folders that lists of files omit too, such as
     /// `node_modules`.
     pub left_out: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub enum SkillSource {
 }
 
 impl SkillSource {
-    /// Returns the name that a skill of this source has by default.
+    /// Returns the default name of the skill.
     pub fn last_name(&self) -> &str {
         match self {
             Self::Registry(reference) => reference.last_name(),
@@ -29,8 +29,9 @@ impl SkillSource {
         }
     }
 
-    /// Returns the source of one version alone, by its manifest or its commit. A site has no source
-    /// of an earlier version.
+    /// Returns the source of exactly one version, by its manifest or its commit.
+    ///
+    /// A site has only one version, so its source stays the same.
     ///
     /// # Errors
     ///

@@ -254,7 +254,7 @@ impl Store {
         for folder in [&self.blobs, &self.locks] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                if name.to_string_lossy().starts_with(atomic::UNFINISHED) && is_left(&entry) {
+                if name.to_string_lossy().starts_with(atomic::UNFINISHED) && is_abandoned(&entry) {
                     let _ = fs::remove_file(entry.path());
                 }
             }
@@ -264,7 +264,7 @@ impl Store {
 }
 
 /// Returns whether no process still writes an unfinished file or folder.
-pub(crate) fn is_left(entry: &fs::DirEntry) -> bool {
+pub(crate) fn is_abandoned(entry: &fs::DirEntry) -> bool {
     let written = entry.metadata().and_then(|it| it.modified()).ok();
     let age = written.and_then(|written| written.elapsed().ok());
     age.is_some_and(|age| age > UNFINISHED_TIME)

@@ -1,7 +1,7 @@
 //! The unpacked files of skills in the store: `skills/sha256-CONTENT-NAME/NAME/…`, read-only.
 //!
-//! A folder is the root of one skill, because two configurations may give the same bytes two names.
-//! It appears as a whole, and each start compares its files with the lock file.
+//! Each folder is the root of one skill, because two configurations can give the same bytes two
+//! names. It appears as a whole, and each start compares its files with the lock file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -21,7 +21,7 @@ use crate::digest::Digest;
 use crate::lock::LockedSkill;
 use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, SkillFiles};
-use crate::store::{Store, is_left};
+use crate::store::{Store, is_abandoned};
 
 /// The beginning of the names of folders with skills.
 const PREFIX: &str = "sha256-";
@@ -37,11 +37,11 @@ impl Store {
         self.skills.join(name)
     }
 
-    /// Checks that the files of a skill are unpacked, and that they are those of the lock file.
+    /// Checks that the files of a skill are unpacked, and match the lock file.
     ///
     /// # Errors
     ///
-    /// If a file is missing, changed or not in the lock file. The error names what to do.
+    /// If a file is missing, changed or not in the lock file. The error says what to do.
     pub fn check_unpacked(&self, locked: &LockedSkill) -> anyhow::Result<()> {
         let (root, name) = (self.skill_root(locked), &locked.name);
         ensure!(
@@ -58,11 +58,11 @@ impl Store {
         })
     }
 
-    /// Unpacks the files of a locked skill, unless they are there. Replaces damaged ones.
+    /// Unpacks the files of a locked skill if they are missing or damaged.
     ///
     /// # Errors
     ///
-    /// If they are not the files of the lock file, or cannot be written.
+    /// If the files differ from the lock file, or cannot be written.
     pub fn unpack(&self, locked: &LockedSkill, files: &SkillFiles) -> anyhow::Result<()> {
         ensure!(
             files.digests() == locked.files,
@@ -85,14 +85,15 @@ impl Store {
             remove_tree(&old)
         })();
         let _ = remove_tree(&new);
-        // Another process may have unpacked the same skill meanwhile.
+        // Another process can have unpacked the same skill meanwhile.
         written
             .or_else(|error: io::Error| self.check_unpacked(locked).map_err(|_| error))
             .with_context(|| format!("cannot unpack the skill into `{}`", root.display()))
     }
 
-    /// Makes a folder that only this user can read. It is removed on drop, and after a kill by
-    /// `store clean`.
+    /// Makes a folder that only this user can read.
+    ///
+    /// It is removed on drop. If the process is killed, `store clean` removes it.
     pub fn temporary_folder(&self) -> anyhow::Result<TempDir> {
         let folder = tempfile::Builder::new()
             .prefix(UNFINISHED)
@@ -113,7 +114,7 @@ impl Store {
             let content = content.and_then(|hex| format!("sha256:{hex}").parse().ok());
             let is_kept = match content {
                 Some(content) => kept.contains(&content),
-                None => name.starts_with(UNFINISHED) && !is_left(&entry),
+                None => name.starts_with(UNFINISHED) && !is_abandoned(&entry),
             };
             if !is_kept {
                 remove_tree(&entry.path()).with_context(cannot)?;
@@ -123,7 +124,7 @@ impl Store {
     }
 }
 
-/// Writes the files of a skill into a folder of this name in a new folder.
+/// Writes the files of a skill into `root/name`, and makes both folders.
 fn write_tree(root: &Path, name: &str, files: &SkillFiles) -> io::Result<()> {
     let base = root.join(name);
     let mut folders = BTreeSet::from([root.to_owned(), base.clone()]);
@@ -145,7 +146,7 @@ fn write_tree(root: &Path, name: &str, files: &SkillFiles) -> io::Result<()> {
         file.set_permissions(Permissions::from_mode(FILE))?;
         file.sync_all()?;
     }
-    // The inner ones first.
+    // Inner folders first.
     for folder in folders.iter().rev() {
         let folder = File::open(folder)?;
         folder.set_permissions(Permissions::from_mode(FOLDER))?;
@@ -154,7 +155,7 @@ fn write_tree(root: &Path, name: &str, files: &SkillFiles) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file or a folder, whose folders may be read-only. Follows no symlink.
+/// Removes a file, or a folder with its content, even if folders are read-only. Follows no symlink.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn same_bytes_may_have_two_names() {
+    fn unpacks_same_bytes_under_two_names() {
         let (_folder, store, locked, files) = unpacked();
         let mut other = locked.clone();
         other.package.name = "other".to_owned();
@@ -352,22 +353,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_leaves_does_not_count() {
+    fn ignores_leftovers_of_killed_processes() {
         let (_folder, store, locked, files) = unpacked();
         let root = store.skill_root(&locked);
         remove_tree(&root).unwrap();
-        // Killed while it wrote.
+        // Killed while it wrote files.
         let half = store.skills.join(unfinished_name("report"));
         write_tree(&half, "report", &files).unwrap();
         assert!(store.check_unpacked(&locked).is_err());
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
-        // Killed between the two names.
+        // Killed between the two renames.
         let left = store.skills.join(unfinished_name("report"));
         fs::rename(&root, &left).unwrap();
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
-        // Another process may still write it.
+        // Recent leftovers stay: another process may still write them.
         let kept = BTreeSet::from([locked.content.clone()]);
         store.clean_unpacked(&kept).unwrap();
         assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 3);

@@ -11,13 +11,13 @@ pub const MAX_VERSION: usize = 128;
 
 /// Returns the reason why a new version counts as a downgrade. Returns `None` if it does not.
 ///
-/// A package that has lost its version, or whose version cannot be compared, counts too: an old
-/// package could look like that.
+/// A version that is missing or cannot be compared counts too, because it could hide an old
+/// package.
 pub fn find_downgrade(old: Option<&str>, new: Option<&str>) -> Option<String> {
     let old = old?;
     let Some(new) = new else {
         return Some(format!(
-            "it has no version, and the locked one has `{}`",
+            "it has no version, but the locked one has `{}`",
             quote(old)
         ));
     };
@@ -36,10 +36,10 @@ pub fn find_downgrade(old: Option<&str>, new: Option<&str>) -> Option<String> {
     }
 }
 
-/// The parts of a version that order it. Build metadata does not.
+/// The parts of a version that are compared. Build metadata is not compared.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Parts {
-    /// Without zeros at the end: `1` and `1.0` are equal.
+    /// The numbers without zeros at the end, so `1` and `1.0` are equal.
     numbers: Vec<u64>,
     prerelease: Prerelease,
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_lower_lost_and_strange_versions() {
+    fn finds_lower_missing_and_incomparable_versions() {
         for (old, new, why) in [
             (None, None, None),
             (None, Some("0.1"), None),

@@ -39,7 +39,7 @@ fn with_skill() -> (GitServer, String) {
 }
 
 #[test]
-fn parses_only_addresses_without_a_second_meaning() {
+fn parses_only_unambiguous_addresses() {
     for text in [
         "git+https://git.example/acme/skills",
         "git+https://git.example/~acme/skills.git@v1.2#a/b c",
@@ -123,7 +123,7 @@ fn fetches_folder_at_branch_tag_and_commit() {
         ("@v2", "couldn't find remote ref v2"),
         ("#skills/other", "has no folder `skills/other`"),
         ("#README.md", "`git ls-tree` failed"),
-        (&format!("@{tag}#skills/reports"), "this id is of a tag"),
+        (&format!("@{tag}#skills/reports"), "this is the id of a tag"),
         (&format!("@{}", "1".repeat(40)), "`git fetch` failed"),
     ] {
         let error = error(&server, rest);
@@ -196,7 +196,7 @@ fn bounds_number_and_size_of_files() {
         larger.contains("`git cat-file` wrote more than"),
         "{larger}"
     );
-    // Ten trees that each have the next one ten times.
+    // Ten trees, each of which contains the next one ten times.
     let mut entries = format!("100644 blob {id}\tx\n");
     for _ in 0..10 {
         let tree = server.git_with(&["mktree"], entries.as_bytes());
@@ -212,7 +212,7 @@ fn bounds_number_and_size_of_files() {
     );
 }
 
-/// Writes the beginning of the answer to a request for a pack.
+/// Writes the start of the response to a request for a pack.
 fn begin_pack(stream: &mut std::net::TcpStream, commit: &str) -> std::io::Result<()> {
     let line = |text: &str| format!("{:04x}{text}", text.len() + 4);
     let shallow = line(&format!("shallow {commit}"));
@@ -226,11 +226,11 @@ fn begin_pack(stream: &mut std::net::TcpStream, commit: &str) -> std::io::Result
 }
 
 #[test]
-fn endless_repositories_end() {
+fn bounds_size_and_time_of_repositories() {
     let (server, commit) = with_skill();
     let begin = Instant::now();
     let source: GitSource = server.source("").parse().unwrap();
-    // One file of a terabyte, which does not end.
+    // One file that claims a terabyte, and never ends.
     let id = commit.clone();
     server.change(move |request, stream| {
         if !request.contains("command=fetch") {
@@ -264,11 +264,11 @@ fn endless_repositories_end() {
         error.contains("the repository has more than 256 MiB"),
         "{error}"
     );
-    // Nothing comes.
+    // The server sends nothing more.
     server.change(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack && begin_pack(stream, &commit).is_ok() {
-            // The client leaves.
+            // Ends when the client leaves.
             let _ = std::io::copy(stream, &mut std::io::sink());
         }
         is_pack

@@ -9,20 +9,22 @@ use std::path::Path;
 /// The beginning of the names of unfinished files and folders. A crash may leave one.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
-/// Returns a name for the unfinished state of a file or folder. It is random: processes in several
-/// containers may have the same id, and write to the same store.
+/// Returns a random name for an unfinished file or folder. Process ids would not do, because
+/// processes in several containers can have the same id and write to the same store.
 pub(crate) fn unfinished_name(name: &str) -> String {
     let random = RandomState::new().hash_one(name);
     format!("{UNFINISHED}{random:016x}-{name}")
 }
 
-/// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own. A symlink
-/// is replaced, and its target stays.
+/// Writes or replaces a file.
+///
+/// A new file gets `mode`; a replaced one keeps its own. A symlink is replaced, and its target
+/// stays.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, mode, |file| file.write_all(bytes))
 }
 
-/// Writes a file, or replaces it, with what `write` writes.
+/// Writes or replaces a file like [`replace`], with the bytes that `write` writes.
 pub(crate) fn replace_with<E: From<io::Error>>(
     path: &Path,
     mode: u32,

@@ -7,10 +7,10 @@ use anyhow::{bail, ensure};
 use crate::digest::Digest;
 use crate::quote::quote;
 
-/// The maximum bytes of a reason, which messages contain.
+/// The maximum bytes of a reason. Messages contain it.
 const MAX_REASON: usize = 512;
 
-/// Digests of manifests and contents that are never locked and never load.
+/// The digests of manifests and contents that are neither locked nor loaded.
 #[derive(Debug, Clone, Default)]
 pub struct DenyList(BTreeMap<Digest, String>);
 
@@ -22,13 +22,13 @@ impl DenyList {
         Ok(())
     }
 
-    /// Returns why each digest is refused, by its hex digits.
+    /// Returns the reason for refusing each digest, by its hex digits.
     pub fn refusals(&self) -> BTreeMap<String, String> {
         let refusal = |digest: &Digest| Some((digest.hex().to_owned(), self.refusal(digest)?));
         self.0.keys().filter_map(refusal).collect()
     }
 
-    /// Returns the reason why a digest is refused, if it is.
+    /// Returns the reason for refusing a digest, or `None` if it is not denied.
     fn refusal(&self, digest: &Digest) -> Option<String> {
         let why = self.0.get(digest)?;
         let colon = if why.is_empty() { "" } else { ": " };

@@ -1,7 +1,7 @@
 //! Signers without a key of their own: identities, such as workflows of a repository.
 //!
 //! An authority gives an identity a certificate for a few minutes. A log or a timestamp proves that
-//! the signature was made in that time, so it can be verified later, without a network.
+//! the signature was made in that time, so it can be verified later and without a network.
 
 use std::fmt;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::statement::check_statement;
 /// The maximum bytes of a trusted root.
 const MAX_ROOT: u64 = 1 << 20;
 
-/// The maximum characters of a reason of the verifier. Guards against: a bundle that fills the
+/// The maximum characters of the verifier's reason in an error. Guards against: a bundle that fills the
 /// terminal.
 const MAX_REASON: usize = 300;
 
@@ -43,7 +43,7 @@ pub struct SignerIdentity {
 impl SignerIdentity {
     /// Returns whether another identity differs only in its git ref, as the next release does.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let at_no_ref = |it: &Self| {
+        let without_ref = |it: &Self| {
             let text = it.identity.as_str();
             let workflow = text.rsplit_once("@refs/").map_or(text, |(it, _)| it);
             (
@@ -52,7 +52,7 @@ impl SignerIdentity {
                 it.repository.clone(),
             )
         };
-        at_no_ref(self) == at_no_ref(other)
+        without_ref(self) == without_ref(other)
     }
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for SignerIdentity {
     }
 }
 
-/// The identities that a rule trusts. `identity` and `git_ref` may end in `/*`, for any end.
+/// The identities that a rule trusts. `identity` and `git_ref` can end in `/*`, which fits any end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdentityRule(SignerIdentity);
 
@@ -83,8 +83,8 @@ impl IdentityRule {
         let is_workflow = rule.identity.contains("://");
         ensure!(
             !is_workflow || (rule.repository.is_some() && rule.git_ref.is_some()),
-            "a workflow may sign for many repositories, and at any ref: name the `repository` and \
-             the `ref` that count, such as \"refs/tags/*\""
+            "a workflow can sign for many repositories, and at any ref: name the `repository` and \
+             the `ref` to trust, such as \"refs/tags/*\""
         );
         let identity = rule.identity.strip_suffix("/*").unwrap_or(&rule.identity);
         let git_ref = rule.git_ref.as_deref().unwrap_or_default();
@@ -97,12 +97,12 @@ impl IdentityRule {
                 && !identity.contains('*')
                 && !git_ref.contains('*')
                 && !others.iter().flatten().any(is_pattern),
-            "`*` may only stand for the end of a ref, as in \"…/release.yml@refs/tags/*\""
+            "`*` is allowed only at the end of a ref, as in \"…/release.yml@refs/tags/*\""
         );
         Ok(Self(rule))
     }
 
-    /// Checks that an identity is one of the rule.
+    /// Checks that an identity fits the rule.
     fn check(&self, found: &SignerIdentity) -> anyhow::Result<()> {
         let rule = &self.0;
         let missing = || "none".to_owned();
@@ -133,7 +133,8 @@ impl IdentityRule {
     }
 }
 
-/// Returns whether a text is a pattern, or begins with one that ends in `*`.
+/// Returns whether a text fits a pattern: they are equal, or the pattern ends in `*`, and the text
+/// starts with the part before it.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => text.starts_with(beginning),
@@ -141,7 +142,7 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The authorities and logs that are trusted to say who signed, and when.
+/// The trusted authorities and logs, which prove who signed and when.
 pub(crate) struct SigningRoot(Box<Verifier>);
 
 impl fmt::Debug for SigningRoot {
@@ -151,8 +152,10 @@ impl fmt::Debug for SigningRoot {
 }
 
 impl SigningRoot {
-    /// Reads a trusted root, as sigstore publishes it. Only users in `trust` may change the file.
-    /// Without a file, it is the root of sigstore's public service that this program was built with.
+    /// Reads a trusted root, as sigstore publishes it.
+    ///
+    /// Only users in `trust` may be able to change the file. Without a file, returns the root of
+    /// sigstore's public service that is built in.
     pub(crate) fn read(file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let Some(file) = file else {
             return Self::parse(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
@@ -178,8 +181,8 @@ impl SigningRoot {
     ///
     /// # Errors
     ///
-    /// If the rule does not name it, or the bundle does not prove that it signed this manifest while
-    /// its certificate was valid.
+    /// If the identity does not fit the rule, or the bundle does not prove that it signed this
+    /// manifest while its certificate was valid.
     pub(crate) fn verify(
         &self,
         rule: &IdentityRule,
@@ -194,10 +197,10 @@ impl SigningRoot {
         };
         ensure!(
             bundle.signing_certificate().is_some(),
-            "it is signed by a key, and a rule in `[trust]` asks for an identity"
+            "it is signed by a key, but a rule in `[trust]` asks for an identity"
         );
         let artifact = Artifact::from_digest(Sha256Hash::from_hex(manifest.hex())?);
-        // Any identity: the rule says more than the policy could.
+        // The policy accepts any identity, because the rule checks more than a policy can.
         let verified = self
             .0
             .verify(artifact, &bundle, &VerificationPolicy::any_identity());
@@ -217,7 +220,7 @@ impl SigningRoot {
     }
 }
 
-/// Returns an error of the verifier in words.
+/// Returns the verifier's error in plain words.
 fn explain(error: &Error) -> anyhow::Error {
     let reason: String = error.to_string().chars().take(MAX_REASON).collect();
     let reason = quote(&reason);
@@ -233,8 +236,12 @@ fn explain(error: &Error) -> anyhow::Error {
         Error::Certificate(
             CertificateError::Expired { .. } | CertificateError::NotYetValid { .. },
         )
-        | Error::TransparencyLog(TransparencyLogError::IntegratedTime(_)) => OUTSIDE,
-        Error::Certificate(CertificateError::ChainInvalid(reason)) if is_outside(reason) => OUTSIDE,
+        | Error::TransparencyLog(TransparencyLogError::IntegratedTime(_)) => OUTSIDE_VALIDITY,
+        Error::Certificate(CertificateError::ChainInvalid(reason))
+            if is_outside_validity(reason) =>
+        {
+            OUTSIDE_VALIDITY
+        }
         Error::Certificate(
             CertificateError::ChainInvalid(_) | CertificateError::NoValidAuthority { .. },
         ) => "no authority of the trusted root issued its certificate",
@@ -248,11 +255,12 @@ fn explain(error: &Error) -> anyhow::Error {
     anyhow::anyhow!("{what} ({reason})")
 }
 
-/// The reason of a signature that its certificate does not cover.
-const OUTSIDE: &str = "its certificate was not valid when it was signed";
+/// The reason for refusing a signature made while its certificate was not valid.
+const OUTSIDE_VALIDITY: &str = "its certificate was not valid when it was signed";
 
-/// Returns whether a certificate does not cover a time, for messages. The verifier has only a text.
-fn is_outside(reason: &str) -> bool {
+/// Returns whether a reason says that a certificate was not valid at a time. Only for messages: the
+/// verifier has no other sign of it.
+fn is_outside_validity(reason: &str) -> bool {
     ["CertExpired", "CertNotValidYet"]
         .iter()
         .any(|name| reason.contains(name))

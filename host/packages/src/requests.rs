@@ -1,7 +1,7 @@
 //! The requests of agents for packages: a file that only grows, with a JSON object in each line.
 //!
-//! A confined process appends through the broker, so it can neither change nor remove lines. It
-//! might append anything: only requests for packages of the operator's catalog count.
+//! A confined process appends through the broker, so it can neither change nor remove lines. It can
+//! append any request, so only requests for packages of the operator's catalog count.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,9 +23,9 @@ use crate::reference::Reference;
 /// The maximum bytes of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The maximum number of packages that a client has asked for and that are neither added nor
-/// removed. Guards against: a client that uses up what a server may append for all of them.
-const MAX_OF_CLIENT: usize = 20;
+/// The maximum number of pending packages of a client. Guards against: a client that uses up the
+/// requests of all others.
+const MAX_PER_CLIENT: usize = 20;
 
 /// The maximum characters of the name of a client.
 const MAX_CLIENT: usize = 64;
@@ -33,14 +33,14 @@ const MAX_CLIENT: usize = 64;
 /// The maximum characters of a reason.
 pub const MAX_REASON: usize = 500;
 
-/// The maximum time that a request waits for one of another process. Guards against: a process that
-/// keeps the file locked.
+/// The maximum time that a request waits for a request of another process. Guards against: a
+/// process that keeps the file locked.
 const LOCK_TIME: Duration = Duration::from_secs(2);
 
-/// The time between two tries to lock the file: the system has no wait with an end.
+/// The time between two attempts to lock the file, because the system cannot wait with a timeout.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Excludes the other requests of this process. Some file systems have no locks.
+/// Serializes the requests of this process, because some file systems have no locks.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The file of the requests of a user's agents.
@@ -50,10 +50,10 @@ pub struct RequestFile {
     trust: Trust,
 }
 
-/// A request for a package that is neither added nor removed.
+/// A request for a package that is not added yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageRequest {
-    /// The line of the file, which stays the same until the file is cleared.
+    /// The number of its line, which stays the same until the file is cleared.
     pub number: usize,
     /// The package.
     pub reference: Reference,
@@ -71,7 +71,7 @@ pub struct PackageRequest {
 pub struct PendingRequests {
     /// The first request for each package.
     pub pending: Vec<PackageRequest>,
-    /// The number of lines that are no requests for packages of the catalog.
+    /// The number of ignored lines: invalid ones, and requests for packages outside the catalog.
     pub ignored: usize,
 }
 
@@ -83,7 +83,8 @@ enum Entry {
     Added(AddedEntry),
 }
 
-/// Written by the operator's verbs alone: the broker writes no line that begins so.
+/// Says that a package was added. Only the operator's verbs write it: the broker refuses lines that
+/// start like it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddedEntry {
@@ -106,7 +107,7 @@ impl PackageRequest {
 }
 
 impl RequestFile {
-    /// Returns the file in a user's data folder. `trust` has the opener that reads it.
+    /// Returns the file in a user's data folder, to read with the opener of `trust`.
     pub fn new(folder: &Path, trust: &Trust) -> Self {
         Self {
             path: folder.join("requests.jsonl"),
@@ -114,8 +115,8 @@ impl RequestFile {
         }
     }
 
-    /// Creates the folder and the file if they are missing. A confined process could not lock the
-    /// file before the first request.
+    /// Creates the folder and the file if they are missing. A confined process cannot lock a file
+    /// that does not exist yet.
     ///
     /// # Errors
     ///
@@ -184,7 +185,7 @@ impl RequestFile {
         }
         let start = |text: &str, max| text.chars().take(max).collect();
         let client: String = start(client, MAX_CLIENT);
-        if self.count_of(&client)? >= MAX_OF_CLIENT {
+        if self.count_pending(&client)? >= MAX_PER_CLIENT {
             return Ok(false);
         }
         self.append(&Entry::Request(RequestEntry {
@@ -196,7 +197,7 @@ impl RequestFile {
         Ok(true)
     }
 
-    /// Waits until no other request reads and writes the file. Locks it, if it exists.
+    /// Waits until no other request uses the file. Locks the file if it exists.
     fn wait_for_turn(&self) -> anyhow::Result<(MutexGuard<'static, ()>, Option<File>)> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.path.exists() {
@@ -215,9 +216,10 @@ impl RequestFile {
         Ok((turn, Some(file)))
     }
 
-    /// Returns the number of packages that a client has asked for and that are not added, also those
-    /// that have left the catalog.
-    fn count_of(&self, client: &str) -> anyhow::Result<usize> {
+    /// Returns the number of packages that a client asked for and nobody added yet.
+    ///
+    /// Counts packages that have left the catalog too.
+    fn count_pending(&self, client: &str) -> anyhow::Result<usize> {
         let mut asked = BTreeSet::new();
         for line in self.text()?.lines() {
             match serde_json::from_str(line) {
@@ -233,11 +235,11 @@ impl RequestFile {
         Ok(asked.len())
     }
 
-    /// Notes that a package was added, so that requests for it are done.
+    /// Notes that a package was added, which completes the requests for it.
     ///
     /// # Errors
     ///
-    /// Those of [`RequestFile::request`].
+    /// If the file cannot be used, or would be too large.
     pub fn mark_added(&self, reference: &Reference) -> anyhow::Result<()> {
         self.append(&Entry::Added(AddedEntry {
             added: reference.to_string(),
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_count_once_and_only_for_packages_of_the_catalog() {
+    fn counts_each_package_of_the_catalog_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = RequestFile::new(&folder.path().join("requests"), &Trust::new());
         let (csv, zip, other) = (package("csv"), package("zip"), package("other"));
@@ -335,49 +337,49 @@ mod tests {
                 .map(|request| (request.number, request.reference.last_name().to_owned()))
                 .collect()
         };
-        let of = |number: usize, name: &str| (number, name.to_owned());
+        let line = |number: usize, name: &str| (number, name.to_owned());
         assert_eq!(numbers(), []);
         file.create().unwrap();
         for (package, why) in [(&csv, "a"), (&other, "b"), (&zip, "c"), (&csv, "d")] {
             assert!(file.request(package, TIME, "agent", why).unwrap());
         }
-        assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
+        assert_eq!(numbers(), [line(1, "csv"), line(3, "zip")]);
         let requests = file.read(&catalog).unwrap();
         assert_eq!((requests.ignored, &*requests.pending[0].why), (1, "a"));
-        // A line that the broker writes is never the operator's.
+        // A line that starts like a request never counts as the operator's.
         let forged = format!("{{\"request\":\"x\",\"added\":\"{}\"}}\n", csv.reference);
         let mut appended = std::fs::read(file.path()).unwrap();
         appended.extend(forged.as_bytes());
         std::fs::write(file.path(), appended).unwrap();
-        assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
-        // The number of a request stays when another is done.
+        assert_eq!(numbers(), [line(1, "csv"), line(3, "zip")]);
+        // The number of a request stays the same when another one is completed.
         file.mark_added(&csv.reference).unwrap();
-        assert_eq!(numbers(), [of(3, "zip")]);
+        assert_eq!(numbers(), [line(3, "zip")]);
         file.request(&csv, TIME, "agent", "again").unwrap();
-        assert_eq!(numbers(), [of(3, "zip"), of(6, "csv")]);
+        assert_eq!(numbers(), [line(3, "zip"), line(6, "csv")]);
         file.clear().unwrap();
         assert_eq!(numbers(), []);
         assert_eq!(std::fs::read(file.path()).unwrap(), b"");
     }
 
     #[test]
-    fn one_client_leaves_requests_to_others() {
+    fn one_client_cannot_use_up_requests() {
         let folder = tempfile::tempdir().unwrap();
         let file = RequestFile::new(folder.path(), &Trust::new());
-        let packages: Vec<_> = (0..=MAX_OF_CLIENT)
+        let packages: Vec<_> = (0..=MAX_PER_CLIENT)
             .map(|number| package(&format!("p{number}")))
             .collect();
         let ask = |client: &str, number: usize| {
             let package = &packages[number];
             file.request(package, TIME, client, "why").unwrap()
         };
-        let last = MAX_OF_CLIENT;
+        let last = MAX_PER_CLIENT;
         let long = "c".repeat(MAX_CLIENT + 1);
         for client in ["greedy", &long] {
             file.clear().unwrap();
             assert!((0..last).all(|number| ask(client, number)));
             assert!(!ask(client, last));
-            // This one is noted already.
+            // This request is in the file already.
             assert!(ask(client, 0));
             assert!(ask("other", last));
             file.mark_added(&packages[0].reference).unwrap();
@@ -390,7 +392,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = RequestFile::new(folder.path(), &Trust::new());
         file.create().unwrap();
-        let packages: Vec<_> = (0..2 * MAX_OF_CLIENT)
+        let packages: Vec<_> = (0..2 * MAX_PER_CLIENT)
             .map(|number| package(&format!("p{number}")))
             .collect();
         let start = std::sync::Barrier::new(2 * packages.len());
@@ -403,8 +405,8 @@ mod tests {
             }
         });
         let text = std::fs::read_to_string(file.path()).unwrap();
-        assert_eq!(text.lines().count(), MAX_OF_CLIENT);
-        assert_eq!(file.read(&packages).unwrap().pending.len(), MAX_OF_CLIENT);
+        assert_eq!(text.lines().count(), MAX_PER_CLIENT);
+        assert_eq!(file.read(&packages).unwrap().pending.len(), MAX_PER_CLIENT);
     }
 
     #[test]
@@ -417,7 +419,7 @@ mod tests {
         flock(&other, FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
             let request = scope.spawn(|| file.request(&csv, TIME, "agent", "a").unwrap());
-            // A request that does not wait ends in this time. No event tells that one waits.
+            // A request that does not wait ends in this time. No event shows that it waits.
             std::thread::sleep(Duration::from_millis(200));
             let line = format!(
                 "{{\"request\":\"{}\",\"time\":\"{TIME}\",\"client\":\"b\",\"why\":\"b\"}}\n",
@@ -450,7 +452,7 @@ mod tests {
             .remove(0);
         assert_eq!(read.why, why.chars().take(MAX_REASON).collect::<String>());
         assert_eq!(read.client.len(), MAX_CLIENT);
-        // A file that is full takes no more.
+        // A full file accepts no more requests.
         std::fs::write(file.path(), "x".repeat(MAX_BYTES as usize)).unwrap();
         let error = format!("{:#}", file.request(&csv, TIME, "c", "w").unwrap_err());
         assert!(error.contains("requests --clear"), "{error}");

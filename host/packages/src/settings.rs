@@ -574,11 +574,11 @@ mod tests {
             (
                 "[trust.\"oci://r.example/*\"]\nidentity = \"https://f.example/*\"\n\
                  issuer = \"i\"\nrepository = \"r\"\nref = \"refs/tags/*\"",
-                "only stand for the end of a ref",
+                "allowed only at the end of a ref",
             ),
             (
                 "[trust.\"oci://r.example/*\"]\nidentity = \"*@b.example\"\nissuer = \"i\"",
-                "only stand for the end of a ref",
+                "allowed only at the end of a ref",
             ),
             (
                 "[trust.\"oci://r.example/*\"]\nidentity = \"a@b.example\"\nissuer = \"\"",

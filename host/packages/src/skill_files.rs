@@ -1,8 +1,8 @@
-//! The files of a skill. Every source of skills gives them through [`SkillFilesBuilder`], which
-//! checks each name before it reads the file.
+//! The files of a skill. Every source of skills adds them to a [`SkillFilesBuilder`], which checks
+//! each name before it reads the file.
 //!
-//! A file is a relative path and bytes. There are no links, devices, owners or modes: a source
-//! refuses what is not a file or a folder, and drops the rest.
+//! A file is a relative path and bytes. Sources refuse links and devices, and drop owners and
+//! modes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 16;
 /// The maximum bytes of a path.
 pub(crate) const MAX_PATH: usize = 1024;
 
-/// The maximum bytes of a file's or folder's name, as Linux has it.
+/// The maximum bytes of the name of a file or folder in Linux.
 const MAX_NAME: usize = 255;
 
 /// The extensions of scripts.
@@ -36,12 +36,12 @@ const SCRIPTS: [&str; 14] = [
     "bash", "bat", "cjs", "js", "lua", "mjs", "php", "pl", "ps1", "py", "r", "rb", "sh", "ts",
 ];
 
-/// The files of a skill, which are checked.
+/// The checked files of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFiles(BTreeMap<String, Vec<u8>>);
 
 impl SkillFiles {
-    /// Returns the files in the order of their paths: relative paths with `/`, and bytes.
+    /// Returns the relative path and the bytes of each file, in the order of the paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let files = self.0.iter();
         files.map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
@@ -52,7 +52,7 @@ impl SkillFiles {
         self.0.get(path).map(Vec::as_slice)
     }
 
-    /// Returns the path and the bytes of SKILL.md, which may be in upper or lower case.
+    /// Returns the path and the bytes of SKILL.md, in upper or lower case.
     pub fn skill_md(&self) -> (&str, &[u8]) {
         let mut files = self.iter();
         files
@@ -60,8 +60,7 @@ impl SkillFiles {
             .unwrap_or_default()
     }
 
-    /// Returns the paths of the files that look like scripts: by their folder, their extension or
-    /// their first bytes.
+    /// Returns the paths of files that look like scripts, by folder, extension or first bytes.
     pub fn scripts(&self) -> impl Iterator<Item = &str> {
         let scripts = self.iter().filter(|(path, bytes)| {
             let mut parts = path.rsplit('/');
@@ -74,7 +73,7 @@ impl SkillFiles {
         scripts.map(|(path, _)| path)
     }
 
-    /// Returns the digest of each file, by its path, as a lock file has them.
+    /// Returns the digest of each file by its path, as in a lock file.
     pub fn digests(&self) -> BTreeMap<String, Digest> {
         let files = self.0.iter();
         files
@@ -83,7 +82,7 @@ impl SkillFiles {
     }
 }
 
-/// The metadata in a SKILL.md. Each value may be any text.
+/// The metadata in a SKILL.md. Values are not checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillMetadata {
@@ -100,7 +99,7 @@ pub struct SkillMetadata {
 }
 
 impl SkillMetadata {
-    /// Reads the frontmatter of a skill's SKILL.md. What cannot be read is missing.
+    /// Reads the frontmatter of a skill's SKILL.md. Leaves out what it cannot read.
     pub fn of(files: &SkillFiles) -> Self {
         let text = String::from_utf8_lossy(files.skill_md().1);
         let found = frontmatter::read(&text).frontmatter;
@@ -128,13 +127,14 @@ pub struct SkillFilesBuilder {
 }
 
 impl SkillFilesBuilder {
-    /// Adds a file of this size. Reads nothing of it if the name or the size is refused.
+    /// Adds a file of `size` bytes. Reads none of it if the name or the size is refused.
     ///
     /// # Errors
     ///
     /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, ends in
     /// `.` or a blank, or has `:`; if another path is the same, or differs only by case or Unicode
-    /// form; if the path is in a file; if the skill gets too many files, levels or bytes; or if the file has another size.
+    /// form; if a parent of the path is a file; if the skill gets too many files, levels or bytes;
+    /// or if the file does not have `size` bytes.
     pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
         let path = self.paths.add(path)?;
         let bytes = self.bytes.checked_add(size);
@@ -176,10 +176,10 @@ impl SkillFilesBuilder {
     }
 }
 
-/// The paths of a skill's files. Each is checked, also against those before it.
+/// The checked paths of a skill's files. Each new path is compared with the others.
 #[derive(Debug, Default)]
 pub(crate) struct SkillPaths {
-    /// The paths of files and folders, by how a case-insensitive file system sees them.
+    /// The paths and kinds of files and folders, by the path's form in [`folded`].
     known: BTreeMap<String, (String, EntryKind)>,
     files: usize,
 }
@@ -205,7 +205,7 @@ impl SkillPaths {
     /// Checks the path of a folder.
     fn add_folder(&mut self, path: &[u8]) -> anyhow::Result<()> {
         self.check(path, EntryKind::Folder)?;
-        // Folders without files are bounded too.
+        // Bounds folders without files too.
         ensure!(
             self.known.len() <= MAX_FILES * MAX_DEPTH,
             "the skill has too many folders"
@@ -244,7 +244,7 @@ impl SkillPaths {
     }
 }
 
-/// Returns a path as a file system sees it that ignores case and Unicode form.
+/// Returns a path in the form that ignores case and Unicode form, as some file systems compare it.
 fn folded(path: &str) -> String {
     // Upper case first: `ß` and `SS`, `ſ` and `S` are the same name.
     let upper = path.nfd().flat_map(char::to_uppercase);
@@ -252,7 +252,7 @@ fn folded(path: &str) -> String {
     lower.nfc().collect()
 }
 
-/// Checks the path of a file on its own.
+/// Checks a path, without comparing it with others.
 fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
     let shown = || {
         let shown = &bytes[..bytes.len().min(MAX_NAME)];
@@ -351,7 +351,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn reads_what_a_skill_says() {
+    fn reads_metadata_of_skill() {
         let text = "---\nname: report\ndescription: Writes reports\nlicense: MIT\n\
                     allowed-tools: Read Bash(ls)\nmetadata:\n  version: \"1.2\"\n---\n";
         let metadata = SkillMetadata::of(&skill_files(&[("SKILL.md", text)]).unwrap());
@@ -425,7 +425,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn refuses_too_much() {
+    fn refuses_too_many_files_and_bytes() {
         let mut builder = SkillFilesBuilder::default();
         for at in 0..MAX_FILES {
             builder
@@ -442,7 +442,7 @@ pub(crate) mod tests {
         struct Unread;
         impl Read for Unread {
             fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-                panic!("it is read")
+                panic!("the file was read")
             }
         }
         let mut builder = SkillFilesBuilder::default();

@@ -1,4 +1,4 @@
-//! The in-toto statement that a signature covers: it names the manifest that is signed.
+//! The in-toto statement that a signature covers. It names the signed manifest.
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;

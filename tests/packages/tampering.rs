@@ -790,7 +790,7 @@ fn changed_registries_are_refused() {
                 answered(by_tag(), manifest_bytes(INDEX, &next_digest)),
                 4,
                 UPDATE,
-                "and the registry that it is",
+                "but the registry says that it is",
             ),
             case(
                 answered(by_tag(), manifest_bytes(MANIFEST, "sha256:0")),
@@ -817,7 +817,7 @@ fn changed_registries_are_refused() {
                 answered(blob.clone(), answer("200 OK", &[], b"x")),
                 4,
                 UPDATE,
-                "it has 1 bytes, and its manifest declares",
+                "it has 1 bytes, but its manifest declares",
             ),
             case(
                 tag(&unsigned),

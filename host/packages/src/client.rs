@@ -30,45 +30,45 @@ use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
 /// The maximum number of redirects for a blob.
 const MAX_REDIRECTS: usize = 3;
 
-/// The maximum attempts to read a blob. Guards against: a registry that aborts each answer.
+/// The maximum attempts to read a blob. Guards against: a registry that aborts each response.
 const MAX_ATTEMPTS: usize = 4;
 
 /// The maximum time of a request without a large body, from name resolution to the last byte.
 /// Guards against: a registry that answers slowly or never.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// The minimum bytes in a second of a blob. Guards against: a registry that sends a byte a second.
+/// The minimum speed of a blob. Guards against: a registry that sends one byte per second.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The maximum bytes of the answer of a token service.
+/// The maximum bytes of the response of a token service.
 const MAX_TOKEN: u64 = 64 << 10;
 
 /// The maximum bytes of the challenge of a registry.
 const MAX_CHALLENGE: usize = 4096;
 
-/// The maximum bytes of an error message of a registry that are shown.
+/// The maximum bytes of a registry's error message that an error shows.
 const MAX_ERROR: u64 = 512;
 
 /// The maximum bytes of a file of certificate authorities.
 const MAX_AUTHORITIES: u64 = 1 << 20;
 
-/// Reports how many bytes of a blob have arrived, and how many it has. Dropped when no more arrive.
+/// Gets the number of bytes of a blob that have arrived, and its size. Dropped when no more arrive.
 pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
 
 /// The settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct RegistrySettings {
-    /// Files of credentials, as docker and podman write them. The first file with credentials for
-    /// the registry counts.
+    /// Files of credentials, as docker and podman write them.
+    ///
+    /// The first file with credentials for the registry counts.
     pub credentials: Vec<PathBuf>,
     /// Certificate authorities that are trusted instead of Mozilla's.
     pub authorities: Option<Authorities>,
     /// The maximum time of a request without a large body. `None` means 30 seconds.
     pub request_time: Option<Duration>,
-    /// The time at which all transfers must have ended. `None` sets no limit besides those of each
-    /// request.
+    /// The time by which all transfers must end. `None` leaves only the limits of each request.
     pub deadline: Option<Instant>,
-    /// Starts the progress of each blob that is read.
+    /// Starts a progress report for each blob that is read.
     pub progress: Option<fn() -> BlobProgress>,
 }
 
@@ -80,7 +80,7 @@ pub struct Authorities {
 }
 
 impl RegistrySettings {
-    /// Returns the file of the certificate authorities, for programs that read it.
+    /// Returns the file of the certificate authorities, for other programs to read.
     pub(crate) fn authorities_file(&self) -> Option<&Path> {
         self.authorities.as_ref().map(|it| &*it.file)
     }
@@ -111,13 +111,13 @@ impl Authorities {
     }
 }
 
-/// Connections to a server that the operator named, and to hosts that the server names.
+/// Connections to a server that the operator names, and to hosts that the server names.
 pub(crate) struct Connections {
     /// Sends requests to the server.
     own: ureq::Agent,
-    /// Sends requests to other hosts, which must not be more private.
+    /// Sends requests to other hosts, which must not be more private than the server.
     other: ureq::Agent,
-    /// Sends requests to token services elsewhere.
+    /// Sends requests to token services on other hosts.
     token_service: ureq::Agent,
     /// The scheme and authority of the server.
     base: String,
@@ -129,11 +129,11 @@ pub struct Registry {
     connections: Connections,
     repository: String,
     credentials: Option<CredentialSource>,
-    /// The reason why the credential helper gave none.
+    /// The reason why the credential helper returned no credentials.
     helper_problem: Option<String>,
     /// The header `Authorization` that the registry accepted last.
     authorization: Option<String>,
-    /// The access that a token is asked for.
+    /// The access to request from a token service.
     scope: &'static str,
     request_time: Duration,
     progress: Option<fn() -> BlobProgress>,
@@ -155,7 +155,7 @@ struct Token {
 }
 
 impl Connections {
-    /// Creates connections, with TLS unless the server `is_plain`. Connects to nothing.
+    /// Creates connections, with TLS unless `is_plain`. Does not connect yet.
     pub(crate) fn new(authority: &str, is_plain: bool, settings: &RegistrySettings) -> Self {
         let authorities = settings.authorities.as_ref();
         let roots = authorities.map(|authorities| authorities.roots.clone());
@@ -190,7 +190,7 @@ impl Connections {
         &self.base
     }
 
-    /// Returns at most `max` bytes from an address of the server, or one that the server named.
+    /// Reads at most `max` bytes from an address of the server, or one that the server named.
     pub(crate) fn read(&self, address: &str, max: u64, time: Duration) -> anyhow::Result<Vec<u8>> {
         let time = self.bound(time);
         let is_own = self.is_own(address);
@@ -201,7 +201,7 @@ impl Connections {
         let answer =
             answer.map_err(|error| anyhow::anyhow!("cannot reach it: {}", explain(&error)))?;
         let mut answer = self.follow(address.to_owned(), answer, None, time)?;
-        expect(&mut answer, &[StatusCode::OK], "the server refused it")?;
+        check_status(&mut answer, &[StatusCode::OK], "the server refused it")?;
         read_bounded(answer.body_mut(), max)
     }
 
@@ -211,12 +211,12 @@ impl Connections {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Shortens the time of a request to what is left until the deadline.
+    /// Limits the time of a request to the time left until the deadline.
     fn bound(&self, time: Duration) -> Duration {
         time.min(self.time_left().unwrap_or(time))
     }
 
-    /// Follows the redirects of an answer, without credentials. Asks each target for the same range.
+    /// Follows the redirects of a response, without credentials. Requests the same range each time.
     fn follow(
         &self,
         mut address: String,
@@ -248,7 +248,7 @@ impl Connections {
         Ok(answer)
     }
 
-    /// Returns whether an address is one of the server.
+    /// Returns whether an address belongs to the server.
     fn is_own(&self, address: &str) -> bool {
         let rest = address.strip_prefix(&self.base);
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -256,7 +256,7 @@ impl Connections {
 }
 
 impl Registry {
-    /// Creates a client that reads a repository. Connects to nothing.
+    /// Creates a client that reads a repository. Does not connect yet.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl Registry {
     pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
         let registry = reference.registry();
         let repository = reference.repository().to_owned();
-        // A registry of this machine with TLS has a certificate of the operator's authority.
+        // A registry on this machine has TLS only if the operator named an authority for it.
         let is_plain = is_loopback(registry) && settings.authorities.is_none();
         Ok(Self {
             connections: Connections::new(registry, is_plain, settings),
@@ -278,7 +278,7 @@ impl Registry {
         })
     }
 
-    /// Adds to an error that the deadline of the transfers has passed, if it has.
+    /// Adds to an error that the deadline for transfers has passed, if so.
     pub fn explain_deadline<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         if self.connections.time_left() != Some(Duration::ZERO) {
             return result;
@@ -289,7 +289,7 @@ impl Registry {
         )
     }
 
-    /// Returns the same client, which may also write.
+    /// Returns the client with the right to write too.
     pub fn for_push(mut self) -> Self {
         self.scope = "pull,push";
         self
@@ -324,7 +324,7 @@ impl Registry {
         if answer.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        expect(&mut answer, &[StatusCode::OK], "cannot read the manifest")?;
+        check_status(&mut answer, &[StatusCode::OK], "cannot read the manifest")?;
         let text = |name: &str| {
             let value = answer.headers().get(name)?.to_str().ok()?;
             Some(value.split(';').next().unwrap_or(value).trim().to_owned())
@@ -342,7 +342,7 @@ impl Registry {
         if let Some(claimed) = claimed {
             ensure!(
                 claimed == digest.to_string(),
-                "the registry says that the manifest has the digest `{}`, and it has {digest}",
+                "the registry says that the manifest has the digest `{}`, but it has {digest}",
                 quote(&claimed)
             );
         }
@@ -350,13 +350,13 @@ impl Registry {
         Ok(Some((manifest, bytes, digest)))
     }
 
-    /// Returns a blob. The caller has checked that it may have this many bytes.
+    /// Reads a blob of exactly `size` bytes. The caller checks that this size is allowed.
     pub(crate) fn blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
         self.read_blob(digest, size, size)
             .with_context(|| format!("cannot read the blob {digest}"))
     }
 
-    /// Returns a blob of at most `max` bytes that no manifest describes.
+    /// Reads a blob of at most `max` bytes. Its exact size is not known.
     pub(crate) fn blob_up_to(&mut self, digest: &Digest, max: u64) -> anyhow::Result<Vec<u8>> {
         self.read_blob(digest, 0, max)
             .with_context(|| format!("cannot read the blob {digest}"))
@@ -380,7 +380,7 @@ impl Registry {
                 bytes.extend_from_slice(&part[..read]);
                 ensure!(
                     bytes.len() as u64 <= size,
-                    "it has more than the {size} bytes that it may have"
+                    "it has more than the {size} allowed bytes"
                 );
                 if let Some(progress) = &mut progress {
                     progress(bytes.len() as u64, size);
@@ -389,12 +389,12 @@ impl Registry {
             match read {
                 Ok(()) => break,
                 Err(_) if attempt < MAX_ATTEMPTS && Instant::now() < deadline => {}
-                Err(error) => return Err(readable(error)),
+                Err(error) => return Err(explain_read(error)),
             }
         }
         ensure!(
             bytes.len() as u64 >= min,
-            "it has {} bytes, and its manifest declares {size}",
+            "it has {} bytes, but its manifest declares {size}",
             bytes.len()
         );
         let found = Digest::of(&bytes);
@@ -402,8 +402,8 @@ impl Registry {
         Ok(bytes)
     }
 
-    /// Returns the body of a blob after the bytes that are read already. Forgets them if the registry
-    /// sends it from its beginning.
+    /// Returns the rest of a blob's body after the bytes in `read`. Clears `read` if the registry
+    /// sends the blob from the start again.
     fn open_blob(
         &mut self,
         digest: &Digest,
@@ -431,14 +431,13 @@ impl Registry {
                 read.len()
             );
         } else {
-            expect(&mut answer, &[StatusCode::OK], "the registry refused it")?;
+            check_status(&mut answer, &[StatusCode::OK], "the registry refused it")?;
             read.clear();
         }
         Ok(answer.into_body())
     }
 
-    /// Returns the manifests about a subject: from the referrers API, or else from the tag that
-    /// stands for it.
+    /// Returns the manifests about a subject, from the referrers API or else from the fallback tag.
     pub(crate) fn referrers(&mut self, subject: &Digest) -> anyhow::Result<Option<Manifest>> {
         let call = Call {
             headers: vec![(ACCEPT, manifest::OCI_INDEX)],
@@ -460,7 +459,7 @@ impl Registry {
         Ok(self.send(&call)?.status() == StatusCode::OK)
     }
 
-    /// Writes a blob, unless the registry has it.
+    /// Writes a blob, unless the registry has it already.
     pub(crate) fn put_blob(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let digest = Digest::of(bytes);
         let find = Call {
@@ -476,7 +475,7 @@ impl Registry {
             ..self.get("blobs/uploads/".to_owned())
         };
         let mut answer = self.send(&start)?;
-        expect(
+        check_status(
             &mut answer,
             &[StatusCode::ACCEPTED],
             "the registry accepts no blob",
@@ -497,7 +496,7 @@ impl Registry {
             time: self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND),
         };
         let mut answer = self.send(&put)?;
-        expect(
+        check_status(
             &mut answer,
             &[StatusCode::CREATED],
             "the registry refused the blob",
@@ -523,7 +522,7 @@ impl Registry {
         };
         let mut answer = self.send(&put)?;
         let good = [StatusCode::CREATED, StatusCode::OK];
-        expect(&mut answer, &good, "the registry refused the manifest")
+        check_status(&mut answer, &good, "the registry refused the manifest")
     }
 
     fn get(&self, path: String) -> Call<'static> {
@@ -591,17 +590,17 @@ impl Registry {
         })
     }
 
-    /// Returns the header `Authorization` that a challenge asks for.
+    /// Returns the header `Authorization` that a challenge requires.
     fn answer_challenge(&mut self, challenge: &str) -> anyhow::Result<String> {
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
         match scheme.to_ascii_lowercase().as_str() {
-            "basic" => self.basic().with_context(|| self.missing()),
+            "basic" => self.basic().with_context(|| self.missing_credentials()),
             "bearer" => {
                 let parameters = parameters(rest);
                 let token = self.token(&parameters).context("cannot get a token");
                 let token = token.with_context(|| {
                     if self.credentials.is_none() {
-                        self.missing()
+                        self.missing_credentials()
                     } else {
                         "no access".to_owned()
                     }
@@ -612,12 +611,12 @@ impl Registry {
                 );
                 Ok(format!("Bearer {token}"))
             }
-            _ => bail!(self.missing()),
+            _ => bail!(self.missing_credentials()),
         }
     }
 
-    /// Returns the header `Authorization` with the user's credentials. Runs a credential helper only
-    /// once.
+    /// Returns the header `Authorization` with the user's credentials. Runs a credential helper at
+    /// most once.
     fn basic(&mut self) -> Option<String> {
         if let Some(CredentialSource::Helper(helper)) = &self.credentials {
             let found = helper.run(self.request_time);
@@ -630,8 +629,8 @@ impl Registry {
         }
     }
 
-    /// Returns the error about credentials that are missing or refused.
-    fn missing(&self) -> String {
+    /// Returns the message about missing or refused credentials.
+    fn missing_credentials(&self) -> String {
         let problem = match &self.helper_problem {
             Some(problem) => format!(" ({})", quote(problem)),
             None => String::new(),
@@ -643,7 +642,7 @@ impl Registry {
         )
     }
 
-    /// Gets a token. Sends credentials only if the service has the authority of the registry.
+    /// Gets a token. Sends credentials only if the token service is on the registry's authority.
     fn token(&mut self, parameters: &BTreeMap<String, String>) -> anyhow::Result<String> {
         let realm = parameters
             .get("realm")
@@ -709,7 +708,7 @@ impl Registry {
     }
 }
 
-/// Returns the tag that stands for the referrers API in registries without one.
+/// Returns the tag that replaces the referrers API in registries without it.
 pub(crate) fn fallback_tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
 }
@@ -736,7 +735,7 @@ fn location(answer: &Response<Body>) -> anyhow::Result<&str> {
     location.context("the server names no `Location`")
 }
 
-/// Returns the address that `target` means in a document with this address.
+/// Resolves the address `target`, which can be relative to `address`.
 pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
     let wrong = || format!("the server names an invalid address: `{}`", quote(target));
     let uri: Uri = address.parse()?;
@@ -760,8 +759,8 @@ pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
     Ok(joined)
 }
 
-/// Fails unless the answer has one of these statuses. The error has the start of its body.
-fn expect(
+/// Checks that a response has one of these statuses. An error has the start of its body.
+fn check_status(
     answer: &mut Response<Body>,
     statuses: &[StatusCode],
     failure: &str,
@@ -788,16 +787,17 @@ fn expect(
 fn read_bounded(body: &mut Body, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut reader = body.as_reader().take(max + 1);
-    reader.read_to_end(&mut bytes).map_err(readable)?;
+    reader.read_to_end(&mut bytes).map_err(explain_read)?;
     ensure!(bytes.len() as u64 <= max, "it is larger than {max} bytes");
     Ok(bytes)
 }
 
-fn readable(error: std::io::Error) -> anyhow::Error {
+/// Returns the error of an aborted or slow body in plain words.
+fn explain_read(error: std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("the server aborted it or is too slow: {error}")
 }
 
-/// Returns an error of a connection in words.
+/// Returns the error of a connection in plain words.
 fn explain(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Timeout(_) => "it took too long".to_owned(),

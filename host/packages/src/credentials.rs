@@ -30,10 +30,10 @@ const MAX_HELPER_NAME: usize = 64;
 /// The user name of a helper that returns an identity token instead of a password.
 const TOKEN_USER: &str = "<token>";
 
-/// The registry's name in docker's files, which older versions of docker wrote.
+/// Docker Hub's registry, and its name in docker's files.
 const DOCKER_HUB: (&str, &str) = ("registry-1.docker.io", "https://index.docker.io/v1/");
 
-/// The name and password of a user, in base64 as the header `Authorization` has them.
+/// The name and password of a user, in base64 as in the header `Authorization`.
 #[derive(Clone)]
 pub(crate) struct Credentials(String);
 
@@ -44,19 +44,19 @@ impl Credentials {
     }
 }
 
-/// The place of a registry's credentials.
+/// The source of a registry's credentials.
 pub(crate) enum CredentialSource {
-    /// A file.
+    /// Credentials from a file.
     Pair(Credentials),
-    /// A program.
+    /// A program that returns them.
     Helper(CredentialHelper),
 }
 
 /// A program that stores credentials elsewhere, such as in a keychain.
 pub(crate) struct CredentialHelper {
-    /// The file that names it.
+    /// The file that names the helper.
     file: PathBuf,
-    /// The reason why the file is not trusted. The program does not run then.
+    /// The reason why the file is not trusted, if so. Then the program does not run.
     refusal: Option<String>,
     name: String,
     /// The name of the registry, as docker stores it.
@@ -90,7 +90,7 @@ impl CredentialHelper {
     ///
     /// # Errors
     ///
-    /// If others can change the program or the file that names it, or it does not answer as docker
+    /// If others can change the program or the file that names it, or its answer is not what docker
     /// defines.
     pub(crate) fn run(&self, time: Duration) -> anyhow::Result<Credentials> {
         let program = format!("docker-credential-{}", self.name);
@@ -160,9 +160,10 @@ fn check_helper(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the place of the credentials for a repository, from the first file that has one. A
-/// helper of the registry counts, then the most specific entry of the file (podman writes some for
-/// parts of a registry), then the helper of all registries.
+/// Returns the source of a repository's credentials, from the first file that has one.
+///
+/// In a file, the registry's helper comes first, then the most specific entry (podman writes entries
+/// for parts of a registry), then the helper for all registries.
 pub(crate) fn find(
     files: &[PathBuf],
     registry: &str,
@@ -174,7 +175,7 @@ pub(crate) fn find(
         let refusal = opened.as_ref().err().map(|error| format!("{error:#}"));
         let text = match opened {
             Ok(file) => named_file::read_all_text(file, MAX_BYTES),
-            // A password that others can change still helps nobody but them.
+            // A password that others can change does no harm. A helper that they choose would.
             Err(_) => named_file::read_text(file, MAX_BYTES),
         };
         // An error of the parser could show a part of the file.
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the header value, or the helper and the server that it is asked about.
+    /// Returns the header's value, or the helper's name and the server it is asked about.
     fn found(source: Option<CredentialSource>) -> Option<String> {
         Some(match source? {
             CredentialSource::Pair(pair) => pair.0,
@@ -300,7 +301,7 @@ mod tests {
         assert!(!format!("{error:#}").contains("secret"), "{error:#}");
     }
 
-    /// Asks a helper that is this script.
+    /// Asks a helper whose program is a script, after `change`.
     fn ask(
         script: &str,
         change: impl FnOnce(&Path, &mut CredentialHelper),
@@ -374,7 +375,7 @@ mod tests {
             helper.refusal = Some("others can change it".to_owned());
         };
         assert_eq!(ask(run, refused), Err("others can change it".to_owned()));
-        // The file that names it.
+        // A file that others can change does not choose a helper either.
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.json");
         fs::write(&file, r#"{"credsStore": "test"}"#).unwrap();

@@ -1,4 +1,4 @@
-//! Manifests of packages: one component or skill each, or an image index that lists manifests.
+//! Manifests of packages. Each describes one component or skill, or is an image index.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
 /// The media types of a component.
 const WASM: [&str; 2] = [WASM_LAYER, "application/vnd.wasm.content.layer.v1+wasm"];
 
-/// The media type of a component that is pushed.
+/// The media type of a pushed component.
 pub(crate) const WASM_LAYER: &str = "application/wasm";
 
 /// The media types of a layer with the files of a skill: a tar archive, plain or in gzip.
@@ -41,20 +41,21 @@ const SKILL: [&str; 3] = [
     PLAIN_SKILL_LAYER,
 ];
 
-/// The media type of a skill that is pushed.
+/// The media type of a pushed skill.
 pub(crate) const SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// The media type of a layer that is not compressed.
+/// The media type of an uncompressed layer with the files of a skill.
 pub(crate) const PLAIN_SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// The annotation with the version of the package.
 const VERSION: &str = "org.opencontainers.image.version";
 
-/// The maximum bytes of a manifest. Guards against: a registry that fills the memory. A manifest
-/// of a component has less than 2 KiB.
+/// The maximum bytes of a manifest. Guards against: a registry that fills the memory.
+///
+/// The manifest of a component has less than 2 KiB.
 pub(crate) const MAX_MANIFEST: u64 = 1 << 20;
 
-/// The maximum bytes of a component, as hosts load it.
+/// The maximum bytes of a component or a layer. Hosts load no larger component.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// The kind of a package.
@@ -91,7 +92,7 @@ pub(crate) struct Manifest {
     /// The manifests of an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manifests: Option<Vec<Descriptor>>,
-    /// The manifest that this one is about.
+    /// The manifest that this one describes, such as one that it signs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<Descriptor>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -121,7 +122,7 @@ pub(crate) struct Platform {
 }
 
 impl Descriptor {
-    /// Describes bytes.
+    /// Returns the descriptor of bytes.
     pub(crate) fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {
             media_type: media_type.to_owned(),
@@ -135,21 +136,21 @@ impl Descriptor {
 }
 
 impl Manifest {
-    /// Parses a manifest. `media_type` is the answer's content type.
+    /// Parses a manifest. `media_type` is the content type of the response.
     pub(crate) fn parse(bytes: &[u8], media_type: Option<&str>) -> anyhow::Result<Self> {
         let manifest: Self = serde_json::from_slice(bytes)
             .map_err(quote_error)
             .context("the manifest is invalid")?;
         ensure!(
             manifest.schema_version == 2,
-            "the manifest has the schema version {}, and only 2 is supported",
+            "the manifest has the schema version {}, but only 2 is supported",
             manifest.schema_version
         );
         if let (Some(own), Some(other)) = (&manifest.media_type, media_type)
             && own != other
         {
             bail!(
-                "the manifest says that it is `{}`, and the registry that it is `{}`",
+                "the manifest says that it is `{}`, but the registry says that it is `{}`",
                 quote(own),
                 quote(other)
             );
@@ -170,12 +171,12 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns the descriptor of the only layer of the package, which must have this kind.
+    /// Returns the package's only layer, which must be of this kind.
     pub(crate) fn layer(&self, kind: PackageKind) -> anyhow::Result<&Descriptor> {
         let layers = self.layers.as_deref().unwrap_or_default();
         let [layer] = layers else {
             bail!(
-                "the package has {} layers, and a {kind} has one",
+                "the package has {} layers, but a {kind} has one",
                 layers.len()
             );
         };
@@ -197,7 +198,7 @@ impl Manifest {
         Ok(layer)
     }
 
-    /// Returns the version of the package, if it says one.
+    /// Returns the version of the package, if the manifest has one.
     pub(crate) fn version(&self) -> anyhow::Result<Option<&str>> {
         let version = self.annotations.get(VERSION).map(String::as_str);
         if let Some(version) = version {
@@ -210,8 +211,7 @@ impl Manifest {
         Ok(version)
     }
 
-    /// Returns the manifest of this kind that an index lists. Returns `None` if this is not an
-    /// index.
+    /// Returns the manifest of this kind in an index, or `None` if this is not an index.
     ///
     /// An index of a skill lists a manifest for each platform, with the same layer.
     pub(crate) fn choose(&self, kind: PackageKind) -> anyhow::Result<Option<&Descriptor>> {

@@ -1,4 +1,4 @@
-//! The cryptography of sigstore's verifier, from ring. It only hashes and verifies.
+//! The cryptography of sigstore's verifier, from ring: hashes, and verification of signatures.
 
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 use ring::signature::{
@@ -12,9 +12,9 @@ use sigstore_verify::crypto::{
 };
 use sigstore_verify::types::HashAlgorithm;
 
-/// Makes ring the cryptography of this process's verifiers.
+/// Installs ring as the cryptography of sigstore's verifiers in this process.
 pub(crate) fn install() {
-    // It fails if it is installed already.
+    // Fails only if it is installed already.
     let _ = install_default_provider(&RingProvider);
 }
 
@@ -69,8 +69,9 @@ impl CryptoProvider for RingProvider {
         verified.map_err(|_| Error::Verification(format!("wrong {} signature", scheme.name())))
     }
 
-    /// Returns an error, because ring hashes the message itself. Only signatures of files without a
-    /// statement need a digest that was made before.
+    /// Returns an error, because ring hashes the message itself.
+    ///
+    /// Only signatures of files without a statement need a precomputed digest.
     fn verify_prehashed(
         &self,
         scheme: SigningScheme,

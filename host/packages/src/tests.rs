@@ -283,7 +283,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
         ),
         (
             |_| raw("200 OK", &[], b"the"),
-            "it has 3 bytes, and its manifest declares 24",
+            "it has 3 bytes, but its manifest declares 24",
         ),
         (
             |_| {
@@ -295,7 +295,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
         ),
         (
             |_| raw("200 OK", &[], &[0; 1 << 20]),
-            "more than the 24 bytes that it may have",
+            "more than the 24 allowed bytes",
         ),
         (
             |_| raw("404 Not Found", &[], b"\x1b[2Jno"),
@@ -378,7 +378,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
                 let body = manifest(&[]).to_string();
                 raw("200 OK", &[("content-type", INDEX)], body.as_bytes())
             },
-            "and the registry that it is",
+            "but the registry says that it is",
         ),
         (
             |_| {
@@ -421,7 +421,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
 }
 
 #[test]
-fn refuses_packages_that_are_no_component() {
+fn refuses_packages_other_than_components() {
     let setup = Setup::new();
     let layer = |media_type: &str, size: u64| json!({"mediaType": media_type, "digest": Digest::of(CONTENT).to_string(), "size": size});
     let good = layer(WASM, 24);
@@ -438,7 +438,7 @@ fn refuses_packages_that_are_no_component() {
             "`\\u{1b}[2J`, not a component",
         ),
         (vec![layer(WASM, 1 << 40)], "more than 67108864"),
-        (vec![layer(WASM, 23)], "more than the 23 bytes"),
+        (vec![layer(WASM, 23)], "more than the 23 allowed bytes"),
         (vec![layer(WASM, 25)], "its manifest declares 25"),
     ] {
         setup.registry.put_manifest("1", &manifest(&layers));
@@ -484,7 +484,7 @@ fn sends_credentials_only_to_the_registry() {
     setup.pull(None).unwrap();
     let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
     let heads = setup.registry.take_heads();
-    // The first request has none: the registry has to ask.
+    // The first request has no credentials, because the registry must ask for them.
     let sent: Vec<_> = heads
         .iter()
         .map(|head| header(head, "authorization"))
@@ -506,7 +506,7 @@ fn token_service_elsewhere_gets_no_credentials() {
         elsewhere.authority.clone(),
     );
     let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
-    // A token of the registry's own service is used for all that follows.
+    // A token of the registry's own service is used for all later requests.
     let realm = format!("Bearer realm=\"http://{own}/token\",service=\"the registry\"");
     let expected = basic.clone();
     setup.registry.change(move |head| {
@@ -562,7 +562,7 @@ fn token_service_elsewhere_gets_no_credentials() {
     assert_eq!(elsewhere.take_heads(), [""; 0]);
 }
 
-/// Returns a registry and a token service with TLS, and their authority's file.
+/// Returns a registry and a token service with TLS, and the file of their authority.
 fn start_with_tls(folder: &TempDir) -> (TestRegistry, TestRegistry, PathBuf) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -590,7 +590,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
     );
     let mut setup = Setup::with(registry);
     setup.settings.authorities = Some(crate::Authorities::read(&file).unwrap());
-    // Both have credentials, and the service is not the registry.
+    // The user has credentials for both, but the service is not on the registry's authority.
     let auths = json!({
         &setup.registry.authority: {"auth": STANDARD.encode("acme:secret")},
         &service.authority: {"auth": STANDARD.encode("acme:secret")},
@@ -616,7 +616,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
             "{head}"
         );
     }
-    // Private addresses stay closed.
+    // An error says why the service got no credentials.
     service.change(|_| raw("401 X", &[], b""));
     let error = format!("{:#}", setup.pull(None).unwrap_err());
     assert!(
@@ -625,7 +625,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
     );
 }
 
-/// Returns an answer that ends after a part of its body.
+/// Returns a response that ends after `length` bytes of its body.
 fn broken(status: &str, headers: &[(&str, &str)], body: &[u8], length: usize) -> Option<Answer> {
     let whole = answer(status, headers, body);
     Some(Answer::Raw(
@@ -642,7 +642,7 @@ fn resumes_broken_downloads() {
     let last = CONTENT.len() - 1;
     let range = |head: &str| header(head, "range");
     type Change = Box<dyn Fn(&str) -> Option<Answer> + Send + Sync>;
-    /// The ranges that are asked for, or the error.
+    /// The requested ranges, or the error.
     type Outcome = Result<&'static [&'static str], &'static str>;
     let cases: [(&str, Change, Outcome); 6] = [
         (
@@ -779,7 +779,7 @@ fn pushes_and_pulls_signed_components() {
                 .error(Some(&keys(&two)))
                 .contains("not signed by the key")
         );
-        // Another signer is added beside the first.
+        // The second signature is added beside the first.
         assert_eq!(setup.push(CONTENT, Some(&two)).unwrap(), pushed);
         for key in [&one, &two] {
             let pulled = setup.pull(Some(&keys(key))).unwrap();
@@ -964,7 +964,7 @@ fn junk_does_not_hide_a_signature() {
             .filter(|head| head.contains("/manifests/sha256:"));
         assert_eq!(of_manifests.count(), requests, "{signature}");
     }
-    // Too many possible ones are refused. What the lock file names is found all the same.
+    // Too many possible signatures are refused, but the one that the lock file names is still found.
     let bundle = setup.pull(Some(&keys)).unwrap().bundle.unwrap();
     list(|_, _| {}, &good);
     let error = format!("{:#}", setup.pull(Some(&keys)).unwrap_err());
@@ -988,7 +988,10 @@ fn junk_does_not_hide_a_signature() {
     let large = setup.registry.put_blob("", &[b' '; (256 << 10) + 1]);
     let large = large["digest"].as_str().unwrap().parse().unwrap();
     let error = pull_locked(&keys, &large).unwrap_err();
-    assert!(error.contains("more than the 262144 bytes"), "{error}");
+    assert!(
+        error.contains("more than the 262144 allowed bytes"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -998,7 +1001,7 @@ fn transfers_of_a_command_share_one_deadline() {
     setup.settings.deadline = Some(Instant::now());
     let error = setup.error(None);
     assert!(error.contains(late), "{error}");
-    // Each answer comes in its own time.
+    // Each response arrives within the time of its request.
     setup.registry.change(|head| {
         let target = head.split(' ').nth(1).unwrap();
         let answer = answer("307 X", &[("location", target)], b"");
@@ -1057,7 +1060,7 @@ fn locked_components_are_checked_without_a_network() {
         let error = check(&changed).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
-    // Bytes of the store that changed on the disk.
+    // Blobs of the store that changed on the disk.
     for (digest, why) in [
         (pulled.bundle.as_ref().unwrap(), "its bytes have the digest"),
         (&pulled.manifest, "its bytes have the digest"),
@@ -1156,7 +1159,7 @@ fn messages_quote_only_the_start_of_a_name() {
     ];
     errors.extend(signers.map(|signer| anyhow::anyhow!("{signer}")));
     for error in errors {
-        // Ten names at most.
+        // A message has at most ten names.
         assert!(format!("{error:#}").chars().count() < 10 * 8 * 512);
     }
     for error in [

@@ -96,7 +96,7 @@ fn pushes_and_pulls_signed_skills() {
             .contains("the skill `csv` is not in the store; `skillhost fetch`"),
         "{error}"
     );
-    // The lock file cannot make a component of it.
+    // A lock file cannot turn a skill into a component.
     let mut other = locked_package(PackageKind::Component, "csv", &locked.content);
     other.manifest = locked.manifest.clone();
     let error = verify_locked(&other, None, &setup.store).unwrap_err();
@@ -157,7 +157,7 @@ fn refused_skills_leave_the_store_empty() {
         (layers(json!([wasm])), "not a skill"),
         (
             layers(json!([layer, layer])),
-            "has 2 layers, and a skill has one",
+            "has 2 layers, but a skill has one",
         ),
         (layers(json!([])), "has 0 layers"),
         (layers(json!([rubbish])), "not valid gzip"),

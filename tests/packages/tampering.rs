@@ -136,7 +136,7 @@ fn changed_locks_are_refused() {
                 CALL,
                 "names other bytes than the lock file",
             ),
-            lock(size, "size = 1", 4, CALL, "bytes, and the lock file 1"),
+            lock(size, "size = 1", 4, CALL, "bytes, but the lock file says 1"),
             lock(
                 "\"1.1.0\"",
                 "\"1.0.0\"",
@@ -823,7 +823,7 @@ fn changed_registries_are_refused() {
                 tag(&unsigned),
                 4,
                 UPDATE,
-                "it is unsigned, and a rule in `[trust]`",
+                "it is unsigned, but a rule in `[trust]`",
             ),
             case(tag(&foreign), 4, UPDATE, "it is not signed by the key"),
             case(

@@ -840,7 +840,7 @@ mod tests {
             (
                 lock(text.replace("size = 24", "size = 25")),
                 false,
-                "and the lock file 25",
+                "but the lock file says 25",
             ),
             (
                 lock(text.replace("key:", "key:0")),

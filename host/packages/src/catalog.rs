@@ -12,7 +12,7 @@ use crate::reference::Reference;
 /// The maximum bytes of a catalog.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// The maximum number of packages. Guards against: a search that takes long.
+/// The maximum number of packages. Guards against: slow searches.
 const MAX_PACKAGES: usize = 1000;
 
 /// The maximum bytes of a description.

@@ -1,7 +1,7 @@
-//! Gets a skill from its source into the store.
+//! Fetches a skill from its source into the store.
 //!
-//! The files of a git repository or a site become a package like those of registries, with a layer
-//! that is not compressed: the same files have the same digests on each machine.
+//! The files of a git repository or a site become a package like those of registries. Its layer is
+//! not compressed, so the same files have the same digests on every machine.
 
 use anyhow::ensure;
 
@@ -18,15 +18,15 @@ use crate::skill_files::SkillFiles;
 use crate::source::SkillSource;
 use crate::store::Store;
 
-/// Gets a skill into the store, unpacks it there under this name, and returns its entry of the lock
-/// file. With `locked`, gets exactly these files.
+/// Fetches a skill into the store, and unpacks it there under this name.
 ///
+/// Returns its entry for the lock file, and its files. With `locked`, accepts only the locked files.
 /// One of `signers` must have signed a package of a registry; `None` accepts an unsigned one.
 /// Unpacks nothing that is in `denied`.
 ///
 /// # Errors
 ///
-/// If the source gives an invalid answer, or anything but a skill with allowed names.
+/// If the source sends an invalid response, or anything but a skill with allowed names.
 pub fn fetch_skill(
     name: &str,
     source: &SkillSource,
@@ -74,7 +74,7 @@ pub fn fetch_skill(
     Ok((fetched, files))
 }
 
-/// Writes files as an unsigned package.
+/// Writes files into the store as an unsigned package.
 fn write_package(files: &SkillFiles, store: &Store) -> anyhow::Result<PulledPackage> {
     let archive = layer::pack(files)?;
     ensure!(

@@ -1,4 +1,4 @@
-//! Pulls a package from a registry, and checks a locked one in the store.
+//! Pulls packages from a registry, and checks locked packages in the store.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,8 +17,8 @@ use crate::skill_files::SkillFiles;
 use crate::statement::PREDICATE;
 use crate::store::Store;
 
-/// The maximum number of manifests about a package that are read for a signature. Guards against:
-/// a registry that lists millions. Some registries let others add to the list.
+/// The maximum number of manifests that are read for a package's signature. Guards against: a
+/// registry that lists millions. Some registries let anyone add to the list.
 const MAX_SIGNATURES: usize = 32;
 
 /// A package whose blobs are in the store.
@@ -31,7 +31,7 @@ pub struct PulledPackage {
     pub content: Digest,
     /// The bytes of the component or the layer.
     pub size: u64,
-    /// The version that its manifest says.
+    /// The version in its manifest.
     pub version: Option<String>,
     /// The signer.
     pub signer: Signer,
@@ -40,7 +40,7 @@ pub struct PulledPackage {
 }
 
 impl PulledPackage {
-    /// Returns the entry of the lock file.
+    /// Returns the entry for a lock file.
     pub fn lock(self, kind: PackageKind, name: &str, source: &impl Display) -> LockedPackage {
         LockedPackage {
             kind,
@@ -56,11 +56,11 @@ impl PulledPackage {
     }
 }
 
-/// Pulls one version; see [`pull`]. Gives the bytes of the layer to `read`, and stores nothing if
-/// `read` refuses them.
+/// Pulls one version, like [`pull`]. Passes the layer's bytes to `read`, and stores nothing if
+/// `read` fails.
 #[expect(
     clippy::too_many_arguments,
-    reason = "two functions call it, each with all of them"
+    reason = "only two functions call it, and both need all arguments"
 )]
 fn pull_version<T>(
     registry: &mut Registry,
@@ -114,10 +114,10 @@ fn pull_version<T>(
     Ok((pulled, read))
 }
 
-/// Pulls a component into the store. Checks its signature before its bytes are read.
+/// Pulls a component into the store. Checks its signature before it reads its bytes.
 ///
-/// One of `signers` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
-/// signature counts. Gets nothing that is in `denied`.
+/// One of `signers` must have signed it; `None` accepts an unsigned package. With `bundle`, only that
+/// signature counts. Stores nothing that is in `denied`.
 ///
 /// # Errors
 ///
@@ -140,8 +140,9 @@ pub fn pull(
     Ok(pulled)
 }
 
-/// Pulls a skill into the store, like [`pull`], and returns its files. Does not unpack them there:
-/// [`Store::unpack`] does.
+/// Pulls a skill into the store, like [`pull`], and returns its files.
+///
+/// [`Store::unpack`] unpacks them there.
 ///
 /// # Errors
 ///
@@ -178,11 +179,13 @@ pub(crate) fn pull_skill(
 /// If the manifest or the layer is missing or changed, or has other files than the lock file.
 pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFiles> {
     unpack_skill(locked, &|digest, max| {
-        store.read(digest, max)?.with_context(|| missing(locked))
+        store
+            .read(digest, max)?
+            .with_context(|| not_in_store(locked))
     })
 }
 
-/// Reads the files of a skill from its layer. `read` returns a blob of at most so many bytes.
+/// Reads the files of a skill from its layer. `read` returns a blob, given its maximum bytes.
 pub(crate) fn unpack_skill(
     locked: &LockedSkill,
     read: &dyn Fn(&Digest, u64) -> anyhow::Result<Vec<u8>>,
@@ -198,8 +201,9 @@ pub(crate) fn unpack_skill(
     Ok(files)
 }
 
-/// Returns the signer of a manifest, and the bundle with this digest. Reads no list of signatures,
-/// so no other entry can hide the bundle.
+/// Returns the signer of a manifest, and the bundle with this digest.
+///
+/// Reads no list of signatures, so no other entry can hide the bundle.
 fn read_locked_signature(
     registry: &mut Registry,
     manifest: &Digest,
@@ -218,7 +222,7 @@ fn read_locked_signature(
     bail!("it has no trusted signature: {}", problems.join("; "))
 }
 
-/// Returns the signer of a manifest, and the bundle.
+/// Returns the signer of a manifest, and the first bundle that a trusted signer signed.
 fn find_signature(
     registry: &mut Registry,
     manifest: &Digest,
@@ -259,14 +263,15 @@ fn find_signature(
             "its signature has cosign's old format, which is not supported; sign it with cosign 3 \
              or with `skillhost push --key`"
         );
-        bail!("it is unsigned, and a rule in `[trust]` asks for a signature");
+        bail!("it is unsigned, but a rule in `[trust]` asks for a signature");
     }
     problems.dedup();
     bail!("it has no trusted signature: {}", problems.join("; "))
 }
 
-/// Returns the manifests that may be signatures of a package, each once and the likeliest first.
-/// Leaves out the others, so they cost no request.
+/// Returns the manifests that can be signatures of a package, each once, the likeliest first.
+///
+/// Leaves out all others, so that they cost no requests.
 fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
     let rank = |it: &Descriptor| match it.artifact_type.as_deref() {
         Some(kind) if kind.starts_with(BUNDLE_PREFIX) => {
@@ -276,7 +281,7 @@ fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
                 None => Some(1),
             }
         }
-        // The list of a fallback tag may not say what the manifest is.
+        // The list under a fallback tag can leave out the type.
         None | Some("" | EMPTY) => Some(2),
         Some(_) => None,
     };
@@ -288,7 +293,7 @@ fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
     ranked.into_iter().map(|(_, it)| it).collect()
 }
 
-/// Reads the bundle of a manifest about another one. Returns `None` if it has none.
+/// Reads the bundle of `referrer`. Returns `None` if it has none, or is not about `subject`.
 fn read_bundle(
     registry: &mut Registry,
     referrer: &Descriptor,
@@ -314,25 +319,29 @@ fn read_bundle(
     registry.blob(&layer.digest, layer.size).map(Some)
 }
 
-/// Checks a locked package without a network: the signature of its manifest, if `signers` must have
-/// signed it, and that the manifest names the component or layer.
+/// Checks a locked package without a network.
+///
+/// One of `signers` must have signed the manifest, unless they are `None`. The manifest must name
+/// the component or layer.
 ///
 /// # Errors
 ///
-/// If a blob is missing, changed or not signed. The error names what to do.
+/// If a blob is missing, changed or not signed. The error says what to do.
 pub fn verify_locked(
     locked: &LockedPackage,
     signers: Option<&[TrustedSigner]>,
     store: &Store,
 ) -> anyhow::Result<()> {
-    ensure!(store.has(&locked.content), missing(locked));
+    ensure!(store.has(&locked.content), not_in_store(locked));
     verify(locked, signers, &|digest, max| {
-        store.read(digest, max)?.with_context(|| missing(locked))
+        store
+            .read(digest, max)?
+            .with_context(|| not_in_store(locked))
     })
 }
 
-/// Checks a locked package, except for its content, by its manifest and bundle. `read` returns a
-/// blob of at most so many bytes.
+/// Checks a locked package, but not its content, by its manifest and bundle. `read` returns a blob,
+/// given its maximum bytes.
 pub(crate) fn verify(
     locked: &LockedPackage,
     signers: Option<&[TrustedSigner]>,
@@ -342,7 +351,7 @@ pub(crate) fn verify(
     if let Some(signers) = signers {
         let bundle = locked.bundle.as_ref().with_context(|| {
             format!(
-                "the {kind} `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
+                "the {kind} `{name}` is locked as unsigned, but a rule in `[trust]` asks for a \
                  signature; `skillhost update {name} --accept-signer` looks for one"
             )
         })?;
@@ -356,7 +365,7 @@ pub(crate) fn verify(
     );
     ensure!(
         layer.size == locked.size,
-        "the manifest of the {kind} `{name}` says that it has {} bytes, and the lock file {}",
+        "the manifest of the {kind} `{name}` says that it has {} bytes, but the lock file says {}",
         layer.size,
         locked.size
     );
@@ -369,7 +378,7 @@ pub(crate) fn verify(
     Ok(())
 }
 
-/// Returns the version that a manifest in the store says.
+/// Returns the version that a manifest in the store names.
 ///
 /// # Errors
 ///
@@ -392,8 +401,7 @@ pub fn named_content(
     Ok(read_manifest(store, manifest)?.layer(kind)?.digest.clone())
 }
 
-/// Reads the files of the skill that a manifest in the store names, whatever a lock file says of
-/// them.
+/// Reads the files of the skill that a manifest in the store names. Compares them with no lock file.
 ///
 /// # Errors
 ///
@@ -405,8 +413,9 @@ pub fn read_named_skill(store: &Store, manifest: &Digest) -> anyhow::Result<Skil
     layer::unpack(layer, &bytes.context("the layer is not in the store")?)
 }
 
-/// Returns which of `signers` signed the manifest of a locked package, by its bundle in the store.
-/// Returns `None` if the bundle is missing or damaged, or signed by another.
+/// Returns the one of `signers` that signed the manifest of a locked package.
+///
+/// Returns `None` if the bundle in the store is missing, damaged or signed by another signer.
 pub fn verified_signer(
     locked: &LockedPackage,
     signers: &[TrustedSigner],
@@ -425,12 +434,12 @@ fn read_manifest(store: &Store, digest: &Digest) -> anyhow::Result<Manifest> {
 }
 
 /// Returns the message about a package that is not in the store.
-fn missing(locked: &LockedPackage) -> String {
+fn not_in_store(locked: &LockedPackage) -> String {
     let LockedPackage { kind, name, .. } = locked;
     format!("the {kind} `{name}` is not in the store; `skillhost fetch` gets it")
 }
 
-/// Checks that the locked signer signed the manifest, and is one of the trusted ones.
+/// Checks that the locked signer signed the manifest, and is one of `signers`.
 fn verify_signer(
     locked: &LockedPackage,
     signers: &[TrustedSigner],

@@ -1,6 +1,7 @@
-//! Restricts the addresses that a request may go to. The operator names the registry, so all its
-//! addresses are allowed. The registry names the target of a redirect, which must not be more
-//! private.
+//! Restricts the addresses that requests go to.
+//!
+//! The operator names the registry, so all its addresses are allowed. The registry names the targets
+//! of redirects, which must not be more private than the registry.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// The addresses of a registry that were connected to.
+/// The resolved addresses of a registry. Redirects may go to them too.
 pub(crate) type RegistryAddresses = Arc<Mutex<Vec<IpAddr>>>;
 
 /// A resolver that checks every address of a name.
@@ -34,7 +35,7 @@ pub(crate) enum Target {
 }
 
 impl CheckedResolver {
-    /// Creates a resolver. `registry` is shared by those of one client.
+    /// Creates a resolver. All resolvers of one client share `registry`.
     pub(crate) fn new(target: Target, registry: RegistryAddresses) -> Self {
         Self {
             inner: DefaultResolver::default(),
@@ -47,7 +48,7 @@ impl CheckedResolver {
         let host = uri.host().unwrap_or_default();
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let ips = || addresses.iter().map(|it| it.ip().to_canonical());
-        // A name with both kinds must not open the private ones to redirects.
+        // If a name has public and private addresses, redirects must not reach the private ones.
         let has_public = registry.iter().copied().chain(ips()).any(is_public);
         for address in ips() {
             if uri.scheme_str() == Some("http") && !address.is_loopback() {
@@ -78,7 +79,7 @@ impl CheckedResolver {
     }
 }
 
-/// Returns whether an address is in a private network, as all those of a registry are.
+/// Returns whether an address and all addresses of a registry are in private networks.
 fn is_beside(address: IpAddr, registry: &[IpAddr]) -> bool {
     let is_in_network = |address: IpAddr| {
         let is_link_local = match address {

@@ -1,7 +1,7 @@
 //! Skills that a site offers in `/.well-known/agent-skills/index.json`: `https://SITE#SKILL`.
 //!
-//! The format is version 0.2.0 of the discovery of agent skills: each skill is a SKILL.md or an
-//! archive, with an address and a digest.
+//! The format is version 0.2.0 of agent skills discovery. Each skill is a SKILL.md or an archive, with
+//! an address and a digest.
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ const GZIP: &[u8] = b"\x1f\x8b";
 /// The maximum bytes of an artifact.
 const MAX_ARCHIVE: u64 = 16 << 20;
 
-/// The maximum bytes of a skill's name, as the format has it.
+/// The maximum bytes of a skill's name in the format.
 const MAX_NAME: usize = 64;
 
 /// The maximum number of skills that a message names.
@@ -83,7 +83,7 @@ impl SiteSource {
     ///
     /// # Errors
     ///
-    /// If the site does not offer the skill, or sends anything else.
+    /// If the site does not offer the skill, or sends anything but its files.
     pub(crate) fn fetch(&self, settings: &RegistrySettings) -> anyhow::Result<SkillFiles> {
         let fetch = || {
             let is_plain = self.scheme == "http";
@@ -100,7 +100,7 @@ impl SiteSource {
                 let found = Digest::of(&bytes);
                 ensure!(
                     found == *expected,
-                    "its bytes have the digest {found}, and the index says {expected}"
+                    "its bytes have the digest {found}, but the index says {expected}"
                 );
             }
             files(&entry.kind, &bytes)
@@ -108,7 +108,7 @@ impl SiteSource {
         fetch().with_context(|| format!("cannot read `{self}`"))
     }
 
-    /// Returns the entry of the skill.
+    /// Returns the skill's entry in the index.
     pub(crate) fn entry(&self, index: &[u8]) -> anyhow::Result<Entry> {
         let index: Index = serde_json::from_slice(index)
             .map_err(quote_error)
@@ -145,7 +145,7 @@ impl SiteSource {
     }
 }
 
-/// Returns the files of an artifact.
+/// Returns the files of an artifact of a kind: a SKILL.md or an archive.
 pub(crate) fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     match kind {
         "skill-md" => {

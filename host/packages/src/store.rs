@@ -1,8 +1,8 @@
 //! The store: blobs by digest, in a folder that only its user can write.
 //!
 //! `sha256/` has a file for each blob: components, layers of skills, manifests and bundles. `skills/`
-//! has the unpacked files of skills. `locks/` has a file for each lock file whose blobs are kept:
-//! its content is the path of the lock file, and its name is the digest of that path.
+//! has the unpacked files of skills. `locks/` has a file for each lock file whose blobs are kept. Its
+//! content is the path of the lock file, and its name is the digest of that path.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -35,10 +35,10 @@ const SKILLS: &str = "skills";
 /// The maximum bytes of the path of a lock file.
 const MAX_PATH: u64 = 4096;
 
-/// The time after which an unfinished file is removed: no process still writes it.
+/// The age at which an unfinished file counts as abandoned: no process still writes it.
 pub(crate) const UNFINISHED_TIME: Duration = Duration::from_secs(60 * 60);
 
-/// A store that exists.
+/// A store of packages.
 #[derive(Debug, Clone)]
 pub struct Store {
     blobs: PathBuf,
@@ -47,11 +47,12 @@ pub struct Store {
     pub(crate) opener: Opener,
 }
 
-/// The right to remove blobs and to change the files that name them. Another process that wants it
-/// waits. Adding blobs and reading need no right.
+/// A lock on the store, for removing blobs and for changing the files that name them.
+///
+/// Other processes wait for it. Reading and adding blobs need no lock.
 pub struct StoreLock(#[expect(dead_code, reason = "it unlocks when it is dropped")] OwnedFd);
 
-/// A blob that was removed, or would be.
+/// The digest and the bytes of a blob.
 pub type BlobSize = (Digest, u64);
 
 impl Store {
@@ -75,7 +76,7 @@ impl Store {
         })
     }
 
-    /// Opens a store to read blobs, with the opener of `trust`. Creates nothing.
+    /// Opens a store for reading, with the opener of `trust`. Creates nothing.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl Store {
         &self.blobs
     }
 
-    /// Waits until no other process changes the store.
+    /// Locks the store. Waits until no other process has it locked.
     pub fn lock(&self) -> anyhow::Result<StoreLock> {
         let lock = || -> io::Result<OwnedFd> {
             let folder = OwnedFd::from(File::open(&self.blobs)?);
@@ -189,8 +190,8 @@ impl Store {
         Ok(blobs)
     }
 
-    /// Keeps the blobs that a lock file names, as long as it names them.
-    pub fn keep(&self, lock_file: &Path, _turn: &StoreLock) -> anyhow::Result<()> {
+    /// Keeps the blobs that a lock file names, for as long as it names them.
+    pub fn keep(&self, lock_file: &Path, _lock: &StoreLock) -> anyhow::Result<()> {
         let path = std::path::absolute(lock_file)?;
         let bytes = path.as_os_str().as_bytes();
         let entry = self.locks.join(Digest::of(bytes).hex());
@@ -198,11 +199,11 @@ impl Store {
             .with_context(|| format!("cannot write `{}`", entry.display()))
     }
 
-    /// Returns the digests that the known lock files name.
+    /// Returns the digests that known lock files name.
     ///
     /// # Errors
     ///
-    /// If a lock file cannot be read: its blobs would be lost.
+    /// If a lock file cannot be read. Without the error, `clean` would remove its blobs.
     pub fn kept(&self) -> anyhow::Result<BTreeSet<Digest>> {
         let mut kept = BTreeSet::new();
         for (_, lock) in self.lock_files()? {
@@ -211,13 +212,13 @@ impl Store {
         Ok(kept)
     }
 
-    /// Returns the entry of each known lock file, and the lock file if it exists.
+    /// Returns the entry of each known lock file in `locks/`, and the lock file if it exists.
     fn lock_files(&self) -> anyhow::Result<Vec<(PathBuf, Option<LockFile>)>> {
         let cannot = || format!("cannot read `{}`", self.locks.display());
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.locks).with_context(cannot)? {
             let entry = entry.with_context(cannot)?;
-            // Unfinished files of other processes.
+            // Skips unfinished files of other processes.
             if entry.file_name().to_string_lossy().starts_with('.') {
                 continue;
             }
@@ -233,9 +234,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes blobs that no known lock file names, and unfinished files. Forgets lock files that
-    /// do not exist. Returns the blobs.
-    pub fn clean(&self, _turn: &StoreLock) -> anyhow::Result<Vec<BlobSize>> {
+    /// Removes blobs that no known lock file names, and abandoned files. Returns the removed blobs.
+    ///
+    /// Forgets lock files that do not exist any more.
+    pub fn clean(&self, _lock: &StoreLock) -> anyhow::Result<Vec<BlobSize>> {
         let kept = self.kept()?;
         for (entry, lock) in self.lock_files()? {
             if lock.is_none() {
@@ -263,7 +265,7 @@ impl Store {
     }
 }
 
-/// Returns whether no process still writes an unfinished file or folder.
+/// Returns whether an unfinished file or folder is so old that no process still writes it.
 pub(crate) fn is_abandoned(entry: &fs::DirEntry) -> bool {
     let written = entry.metadata().and_then(|it| it.modified()).ok();
     let age = written.and_then(|written| written.elapsed().ok());
@@ -291,13 +293,13 @@ mod tests {
             let found = fs::metadata(path).unwrap().permissions().mode();
             assert_eq!(found & 0o777, mode, "{path:?}");
         }
-        // A crash or a disk may damage it; the next download repairs it.
+        // A crash or a disk can damage a blob; the next download replaces it.
         fs::write(&path, "other").unwrap();
         let error = store.read(&digest, 5).unwrap_err().to_string();
         assert!(error.contains("skillhost fetch"), "{error}");
         store.write(b"bytes").unwrap();
         assert_eq!(store.read(&digest, 5).unwrap().unwrap(), b"bytes");
-        // A symlink is replaced too, and not what it leads to.
+        // A symlink is replaced too, but not its target.
         let target = folder.path().join("target");
         fs::rename(&path, &target).unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();

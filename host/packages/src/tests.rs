@@ -1042,7 +1042,7 @@ fn locked_components_are_checked_without_a_network() {
         ),
         (
             Box::new(|it| it.size += 1),
-            "says that it has 24 bytes, and the lock file 25",
+            "says that it has 24 bytes, but the lock file says 25",
         ),
         (
             Box::new(|it| it.manifest = other.clone()),

@@ -15,7 +15,7 @@ use crate::zip;
 
 const SKILL: &[u8] = b"---\nname: reports\ndescription: d\n---\n";
 
-/// Starts a site with an index and other answers by path.
+/// Starts a site with an index, and other responses by path.
 fn site(index: &Value, others: &[(&'static str, Vec<u8>)]) -> TestRegistry {
     let server = TestRegistry::start();
     let index = answer("200 OK", &[], index.to_string().as_bytes());
@@ -94,13 +94,16 @@ fn fetches_skill_by_each_kind_of_address() {
 fn unpacks_archives_of_both_kinds() {
     let files = skill_files(&[("SKILL.md", "x"), ("scripts/a.py", "y")]).unwrap();
     let archive = layer::compress(&layer::pack(&files).unwrap()).unwrap();
-    let of = |bytes: &[u8]| {
+    let fetch_archive = |bytes: &[u8]| {
         let mut index = index("/a", &Digest::of(bytes));
         index["skills"][1]["type"] = json!("archive");
         fetch(&site(&index, &[("/a", answer("200 OK", &[], bytes))]))
     };
-    assert_eq!(of(&archive).unwrap(), files);
-    assert_eq!(of(&zip::tests::archive_of(&files)).unwrap(), files);
+    assert_eq!(fetch_archive(&archive).unwrap(), files);
+    assert_eq!(
+        fetch_archive(&zip::tests::archive_of(&files)).unwrap(),
+        files
+    );
     let cut = archive.len() - 20;
     for (bytes, why) in [
         (&archive[..cut], "not valid gzip"),
@@ -108,7 +111,7 @@ fn unpacks_archives_of_both_kinds() {
         (b"Rar!", "neither a `.tar.gz` nor a `.zip`"),
         (b"", "neither a `.tar.gz` nor a `.zip`"),
     ] {
-        let error = format!("{:#}", of(bytes).unwrap_err());
+        let error = format!("{:#}", fetch_archive(bytes).unwrap_err());
         assert!(error.contains(why), "{error}");
     }
 }

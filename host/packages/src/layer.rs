@@ -1,8 +1,8 @@
 //! The layer of a skill: a tar archive of its files, plain or in gzip.
 //!
-//! Only files and folders are unpacked, to memory. Of the extensions of tar, only long names are
-//! known, in the form of pax and of GNU. What does not change a file's name or bytes is dropped:
-//! times, owners, modes and comments. Everything else is refused.
+//! Unpacks only files and folders, to memory. The only supported extensions of tar are long names, in
+//! the forms of pax and GNU. Drops times, owners, modes and comments, which change neither a file's
+//! name nor its bytes. Refuses everything else.
 
 use std::borrow::Cow;
 use std::io::{Read, Write as _};
@@ -16,11 +16,12 @@ use crate::manifest::{Descriptor, PLAIN_SKILL_LAYER};
 use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, MAX_FILES, MAX_PATH, SkillFiles, SkillFilesBuilder};
 
-/// The maximum bytes of an archive. Guards against: archives that unpack to very much.
+/// The maximum bytes of an archive. Guards against: archives that unpack to huge sizes.
 const MAX_ARCHIVE: u64 = MAX_BYTES + (16 << 20);
 
-/// The maximum bytes of an archive for each byte of its layer, and those that any layer may have.
-/// Guards against: small layers that unpack to very much. Text has a ratio of less than 20.
+/// The maximum bytes of an archive for each byte of its layer, and the bytes allowed in addition.
+///
+/// Guards against: small layers that unpack to huge sizes. Text has a ratio of less than 20.
 const MAX_RATIO: (u64, u64) = (100, 1 << 20);
 
 /// The maximum number of entries of an archive: files, folders and long names.
@@ -53,7 +54,7 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFi
     read_archive(&archive).context("cannot unpack the skill")
 }
 
-/// Returns the maximum bytes that so many compressed bytes may unpack to.
+/// Returns the maximum bytes that a layer of `bytes` bytes may unpack to.
 pub(crate) fn max_unpacked(bytes: usize) -> u64 {
     let (ratio, free) = MAX_RATIO;
     (bytes as u64 * ratio + free).min(MAX_ARCHIVE)
@@ -81,7 +82,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     let mut files = SkillFilesBuilder::default();
     let mut archive = Archive::new(bytes);
     let mut long_name: Option<Vec<u8>> = None;
-    // Not interpreted by the crate, which accepts more.
+    // Raw entries: the crate's own reading of extensions accepts more.
     for (at, entry) in archive.entries()?.raw(true).enumerate() {
         ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
         let mut entry = entry?;
@@ -111,7 +112,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             EntryType::Regular | EntryType::Directory => {
                 let name = entry.path_bytes().into_owned();
                 let name = long_name.take().unwrap_or(name);
-                // As `tar -C SKILL .` writes names.
+                // `tar -C SKILL .` starts names with `./`.
                 let name = name.strip_prefix(b"./").unwrap_or(&name);
                 if kind == EntryType::Regular {
                     files.add(name, size, &mut entry)?;
@@ -134,7 +135,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
         long_name = name.or(long_name);
     }
     ensure!(long_name.is_none(), "a long name has no file");
-    // The end is two empty blocks, which a program may pad with more.
+    // The end is two empty blocks. Some programs add more.
     ensure!(
         archive.into_inner().iter().all(|byte| *byte == 0),
         "it has bytes after its end"
@@ -150,7 +151,7 @@ fn read_pax(text: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
         let extension = extension?;
         let key = extension.key().context("a pax extension is not UTF-8")?;
         let value = extension.value_bytes();
-        // A value with a line break would be read in another way by others.
+        // Other programs could read a value with a line break differently.
         let line = key.len() + value.len() + 3;
         length += line + digits(line);
         match key {
@@ -163,7 +164,7 @@ fn read_pax(text: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(name)
 }
 
-/// Returns the digits of the length of a pax record, which counts its own digits.
+/// Returns the number of digits in the length of a pax record. The length counts its own digits.
 fn digits(line: usize) -> usize {
     let count = |number: usize| number.to_string().len();
     count(line + count(line + count(line)))
@@ -189,8 +190,7 @@ pub(crate) fn pack(files: &SkillFiles) -> anyhow::Result<Vec<u8>> {
     Ok(archive.into_inner()?)
 }
 
-/// Compresses an archive. The same archive gives the same bytes, with the same version of the
-/// compressor.
+/// Compresses an archive. The same version of the compressor always gives the same bytes.
 pub(crate) fn compress(archive: &[u8]) -> anyhow::Result<Vec<u8>> {
     let gzip = GzBuilder::new().operating_system(255);
     let mut encoder = gzip.write(Vec::new(), Compression::best());
@@ -208,7 +208,7 @@ mod tests {
     struct TestArchive(Vec<u8>);
 
     impl TestArchive {
-        /// Starts with a SKILL.md.
+        /// Creates an archive with a SKILL.md.
         fn new() -> Self {
             Self(Vec::new()).file("SKILL.md", b"# One\n")
         }
@@ -221,7 +221,7 @@ mod tests {
             self.sized(kind, name, bytes, bytes.len() as u64)
         }
 
-        /// Adds an entry that claims a size.
+        /// Adds an entry that claims to have `size` bytes.
         fn sized(mut self, kind: u8, name: &[u8], bytes: &[u8], size: u64) -> Self {
             let mut header = Header::new_ustar();
             header.as_mut_bytes()[..name.len()].copy_from_slice(name);
@@ -256,14 +256,14 @@ mod tests {
         }
     }
 
-    /// Unpacks an archive, plain and compressed, which must be the same.
+    /// Unpacks an archive plain and compressed, and checks that both results are equal.
     fn unpack_both(archive: &[u8]) -> Result<SkillFiles, String> {
         let plain = unpack(&Descriptor::of(PLAIN_SKILL_LAYER, archive), archive);
         let layer = compress(archive).unwrap();
         let unpacked = unpack(&Descriptor::of(SKILL_LAYER, &layer), &layer);
         let text = |it: anyhow::Result<SkillFiles>| it.map_err(|error| format!("{error:#}"));
         let (plain, unpacked) = (text(plain), text(unpacked));
-        // Thousands of empty entries have the ratio of a bomb.
+        // Thousands of empty entries compress as well as a bomb.
         let is_bomb = unpacked
             .as_ref()
             .is_err_and(|it| it.contains("unpacks to more"));
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(archive, pack(&files).unwrap());
         assert_eq!(unpack_both(&archive).unwrap(), files);
         assert_eq!(compress(&archive).unwrap(), compress(&archive).unwrap());
-        // No time, and no name of a system.
+        // The header of gzip has no time and no operating system.
         assert_eq!(
             compress(&archive).unwrap()[..10],
             [31, 139, 8, 0, 0, 0, 0, 0, 2, 255]
@@ -443,7 +443,7 @@ mod tests {
         let at = damaged.len() - 5;
         damaged[at] ^= 1;
         assert!(refused(&damaged).contains("not valid gzip"));
-        // A second part, which other programs would read too.
+        // A second gzip member, which other programs would read too.
         let two = [&good[..], &good[..]].concat();
         assert!(refused(&two).contains("bytes after its end"));
         // A bomb: 1 GiB of zeros in about 1 MiB.
@@ -455,7 +455,7 @@ mod tests {
         let bomb = encoder.finish().unwrap();
         let why = format!("unpacks to more than {MAX_ARCHIVE} bytes");
         assert!(refused(&bomb).contains(&why), "{}", bomb.len());
-        // A small one, within the bounds of an archive.
+        // A small bomb, within the bounds of an archive.
         let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
         encoder.write_all(&vec![0; 4 << 20]).unwrap();
         let bomb = encoder.finish().unwrap();

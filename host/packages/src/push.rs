@@ -19,16 +19,16 @@ use crate::statement::PREDICATE;
 /// The media type of a component's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 
-/// The media type of the config of a container image, which a skill has: Kubernetes can mount it as
-/// a volume.
+/// The media type of a skill's config. It is that of a container image, so that Kubernetes can mount
+/// a skill as a volume.
 const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
-/// The type of a skill's manifest, and the beginning of its annotations and labels, as ToolHive
-/// writes them.
+/// The type of a skill's manifest, and the prefix of its annotations and labels, as ToolHive writes
+/// them.
 const SKILL_TYPE: &str = "dev.toolhive.skills.v1";
 const SKILL_KEYS: &str = "dev.toolhive.skills";
 
-/// The time in configs and manifests. It is fixed so that the same package has the same digest.
+/// The time in configs and manifests. It is fixed, so that the same package has the same digest.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
 /// The annotation with the name of a layer's file.
@@ -37,7 +37,7 @@ const TITLE: &str = "org.opencontainers.image.title";
 /// The maximum attempts to add a signature to a fallback tag that others change too.
 const ATTEMPTS: usize = 5;
 
-/// A component or a skill that is pushed.
+/// A pushed component or skill.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PushedPackage {
@@ -49,7 +49,7 @@ pub struct PushedPackage {
     pub signer: Option<String>,
 }
 
-/// The parts of a package.
+/// The parts of a package to push.
 struct Parts<'p> {
     layer: Descriptor,
     content: &'p [u8],
@@ -59,13 +59,15 @@ struct Parts<'p> {
     annotations: BTreeMap<String, String>,
 }
 
-/// Pushes a component. `title` is the name of its file, `annotations` those of the manifest, and
-/// `interfaces` its exports and imports, for the config.
+/// Pushes a component.
+///
+/// `title` is the name of its file, `annotations` are those of its manifest, and `interfaces` are its
+/// exports and imports, for the config.
 ///
 /// # Errors
 ///
-/// If the registry refuses a part, or does not have it afterwards. The tag is moved last, so it
-/// never leads to a part of a package.
+/// If the registry refuses a part, or does not have it afterwards. The tag moves last, so it never
+/// names an incomplete package.
 pub fn push(
     registry: &mut Registry,
     reference: &Reference,
@@ -99,7 +101,7 @@ pub fn push(
 ///
 /// # Errors
 ///
-/// As for a component, and if the skill would be refused when it is added.
+/// As for a component, and if `skillhost add` would refuse the skill.
 pub fn push_skill(
     registry: &mut Registry,
     reference: &Reference,
@@ -147,7 +149,7 @@ pub fn push_skill(
         layer,
         content: &content,
         config_type: IMAGE_CONFIG,
-        // Files have no architecture, and an image must have one.
+        // Files have no architecture, but an image must have one.
         config: json!({
             "created": CREATED,
             "architecture": "amd64",
@@ -197,7 +199,7 @@ fn push_parts(
     if let Some(key) = key {
         sign(registry, subject, key)?;
     }
-    // Reads as a puller would. The tag moves only if the bytes are right.
+    // Reads the package like a pull. The tag moves only if the bytes are right.
     registry
         .manifest(&version)
         .context("cannot read back the manifest")?;
@@ -211,7 +213,7 @@ fn push_parts(
     })
 }
 
-/// Signs a manifest, and pushes the signature as a manifest about it.
+/// Signs a manifest, and pushes the signature as another manifest about it.
 fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyhow::Result<()> {
     let bundle = key.sign(&subject.digest)?;
     let signed = subject.digest.clone();
@@ -254,8 +256,9 @@ fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyho
     Ok(())
 }
 
-/// Adds a signature to the index under a manifest's fallback tag. Another signer may replace the
-/// index at the same time, so it is read back.
+/// Adds a signature to the index under a manifest's fallback tag.
+///
+/// Reads the index back, because another signer can replace it at the same time.
 fn add_to_fallback_tag(
     registry: &mut Registry,
     subject: &Digest,
@@ -287,5 +290,5 @@ fn add_to_fallback_tag(
     {
         return Ok(());
     }
-    bail!("others change the list of signatures at the same time; push again")
+    bail!("other signers change the list of signatures at the same time; push again")
 }

@@ -848,7 +848,7 @@ fn moves_the_tag_only_after_all_else() {
                 let is_it = head.starts_with("GET") && head.contains("/manifests/sha256-");
                 is_it.then(|| raw("404 X", &[], b"")).flatten()
             },
-            "others change the list of signatures",
+            "other signers change the list of signatures",
         ),
     ];
     for (at, (change, why)) in cases.into_iter().enumerate() {

@@ -1,12 +1,13 @@
 //! A skill in a zip archive, as sites offer it.
 //!
-//! Zip names each file twice: before its bytes, and in a list at the end. Programs read one or the
-//! other, so an archive can be a different one to each of them. This one must be read alike from
-//! both ends: its entries follow one another from the first byte, the list names exactly these in
-//! the same order, and the end record follows the list. So entries cannot overlap either.
+//! Zip names each file twice: before its bytes, and in a list at the end (the central directory).
+//! Programs read one or the other, so two programs can find different files in one archive. This
+//! module accepts an archive only if both ways give the same files: its entries follow one another
+//! from the first byte, the list names exactly these in the same order, and the end record follows
+//! the list. So entries cannot overlap either.
 //!
-//! Only files and folders are unpacked, to memory, stored or deflated. Times, owners, permissions
-//! and comments are dropped. Everything else is refused, such as encryption and zip64.
+//! Unpacks only files and folders, stored or deflated, to memory. Drops times, owners, permissions
+//! and comments. Refuses everything else, such as encryption and zip64.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,7 +28,7 @@ const LISTED: &[u8] = b"PK\x01\x02";
 /// The signature of the end record.
 const END: &[u8] = b"PK\x05\x06";
 
-/// The signature of sizes behind a file, which programs may leave out.
+/// The signature of the sizes behind a file. Some programs leave it out.
 const SIZES_BEHIND: &[u8] = b"PK\x07\x08";
 
 /// The bytes of the end record, without its comment.
@@ -39,7 +40,7 @@ const IS_SIZED_BEHIND: u16 = 1 << 3;
 /// A flag: the name is UTF-8.
 const IS_UTF8: u16 = 1 << 11;
 
-/// The known flags. Bits 1 and 2 say how well the file is compressed.
+/// The known flags. Bits 1 and 2 are the level of compression.
 const KNOWN_FLAGS: u16 = IS_SIZED_BEHIND | IS_UTF8 | 0b110;
 
 /// The method of a file that is not compressed.
@@ -51,12 +52,12 @@ const DEFLATED: u16 = 8;
 /// The extra fields that change neither a name nor bytes: times and owners, and the mark of a JAR.
 const DROPPED: [u16; 6] = [0x000a, 0x5455, 0x5855, 0x7855, 0x7875, 0xcafe];
 
-/// The bits of a file's mode that say its type, and two of the types.
+/// The bits of a mode that have the file's type, and the types of files and folders.
 const TYPE: u32 = 0o170_000;
 const FILE: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 
-/// The attribute of a folder in DOS, and those of a disk's name, a device and a link.
+/// The DOS attribute of a folder, and those of a disk's name, a device and a link.
 const DOS_FOLDER: u32 = 0x10;
 const DOS_OTHER: u32 = 0x08 | 0x40 | 0x400;
 
@@ -115,12 +116,12 @@ struct Parts<'a> {
     list: Fields<'a>,
 }
 
-/// Finds the parts by the end record, which ends with the archive.
+/// Splits an archive by its end record, which ends with the archive.
 fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
     let last = archive.len().checked_sub(END_BYTES);
     let first = last.map(|last| last.saturating_sub(u16::MAX.into()));
     let mut ends = first.unwrap_or_default()..=last.context("it has no end")?;
-    // The last one: others may look for it from there.
+    // The last end record counts, because other programs search from the end too.
     let end = ends.rfind(|at| archive[*at..].starts_with(END));
     let (before, record) = archive.split_at(end.context("it has no end")?);
     let mut record = Fields(&record[END.len()..]);
@@ -140,7 +141,7 @@ fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
         usize::from(count) <= MAX_ENTRIES,
         "it has more than {MAX_ENTRIES} entries"
     );
-    // An end in zip64 would be between the two.
+    // An end record of zip64 would be between the list and this one.
     ensure!(
         offset.checked_add(size) == Some(before.len()),
         "its list of files is not before its end"
@@ -177,7 +178,7 @@ impl Sizes {
     }
 }
 
-/// The fields of a file that its header and the list both have.
+/// The fields that a file's header and the list both have.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry<'a> {
     flags: u16,
@@ -189,7 +190,7 @@ struct Entry<'a> {
 /// A file in the list.
 struct Listed<'a> {
     entry: Entry<'a>,
-    /// The place of its header.
+    /// The position of its header.
     offset: u32,
 }
 
@@ -197,7 +198,7 @@ impl<'a> Listed<'a> {
     /// Reads and checks the next file of the list.
     fn read(list: &mut Fields<'a>) -> anyhow::Result<Self> {
         ensure!(list.take(4)? == LISTED, "its list of files is malformed");
-        // The versions of the program that packed it and of one that can unpack it.
+        // Skips the versions of zip that packed the file and that can unpack it.
         list.take(4)?;
         let (flags, method, _time, sizes) =
             (list.u16()?, list.u16()?, list.u32()?, Sizes::read(list)?);
@@ -248,7 +249,7 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
     check_extra(entries.take(extra)?)?;
     let packed = entries.take(listed.entry.sizes.packed)?;
     if flags & IS_SIZED_BEHIND != 0 {
-        // A program that reads from the start cannot find the end of a stored file.
+        // A program that reads from the start could not find the end of a stored file.
         ensure!(
             sizes == Sizes::UNKNOWN && method == DEFLATED,
             "its size is there twice, or only behind it"
@@ -282,7 +283,7 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
     Ok(bytes)
 }
 
-/// Decompresses all of these bytes, to at most one byte more than they should have.
+/// Decompresses all of `packed`, to at most one byte more than `size`.
 fn inflate(packed: &[u8], size: u32) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(size as usize + 1);
     let mut decoder = Decompress::new(false);
@@ -308,7 +309,7 @@ fn check_extra(extra: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes that are read from the start.
+/// The bytes that are left to read, as fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

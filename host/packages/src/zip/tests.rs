@@ -1,4 +1,4 @@
-//! Archives of other programs, and hostile ones.
+//! Unpacks archives of other programs, and refuses hostile ones.
 
 use std::io::Write as _;
 
@@ -8,17 +8,17 @@ use flate2::write::DeflateEncoder;
 use super::*;
 use crate::skill_files::tests::skill_files;
 
-/// A file of an archive, as the header before it and the list describe it.
+/// A file of an archive, with its descriptions in the header and in the list.
 #[derive(Clone)]
 struct TestFile {
     packed: Vec<u8>,
     header: TestHeader,
     listed: TestHeader,
-    /// The sizes behind it.
+    /// The bytes of the sizes behind it.
     behind: Vec<u8>,
     attributes: u32,
     disk: u16,
-    /// The bytes by which the place in the list is after the place of the file.
+    /// The bytes added to the file's position in the list.
     moved: u32,
     comment: &'static [u8],
 }
@@ -99,7 +99,7 @@ fn folder(name: &str) -> TestFile {
 }
 
 impl TestFile {
-    /// Changes both descriptions.
+    /// Changes the header and the listed description.
     fn both(mut self, change: impl Fn(&mut TestHeader)) -> Self {
         change(&mut self.header);
         change(&mut self.listed);
@@ -115,7 +115,7 @@ impl TestFile {
         self.with(|it| it.attributes = attributes)
     }
 
-    /// Moves the sizes behind the file, as programs do that do not seek.
+    /// Moves the sizes behind the file, like programs that cannot seek.
     fn sized_behind(self, signature: &[u8]) -> Self {
         let behind = [signature, &size_bytes(self.listed.sizes)].concat();
         self.both(|it| it.flags |= IS_SIZED_BEHIND)
@@ -199,7 +199,7 @@ fn unpacks_archives_of_other_programs() {
         stored("empty", b""),
     ];
     assert_eq!(unpack(&archive(&files)).unwrap(), expected);
-    // Python in memory: no type of file.
+    // Python in memory: modes without a file type.
     let python = files.clone().map(|it| it.attributes(0o600 << 16));
     assert_eq!(unpack(&archive(&python)).unwrap(), expected);
     // Info-ZIP: times and owners, and an empty folder that is deflated.
@@ -295,7 +295,7 @@ fn refuses_hostile_files() {
             x().with(|it| it.moved = 1),
             "does not follow the file before it",
         ),
-        // Zip64, another name, and no known field.
+        // Extra fields: zip64, another name, and truncated ones.
         (
             x().both(|it| it.extra = b"\x01\x00\x08\x00abcdefgh".to_vec()),
             "the extra field 0x0001",
@@ -339,7 +339,7 @@ fn refuses_hostile_files() {
             x().with(|it| it.listed.sizes.packed = u32::MAX),
             "ends too early",
         ),
-        // Sizes and checksums that lie.
+        // Wrong sizes and checksums.
         (x().both(|it| it.sizes = wrong), "the size and checksum"),
         (d().both(|it| it.sizes = wrong), "has another size"),
         (
@@ -394,7 +394,7 @@ fn refuses_hostile_files() {
             "another name, size",
         ),
         (
-            // As zip64 has them.
+            // Sizes as long as in zip64.
             twice.with(|it| it.behind.extend([0; 8])),
             "bytes or files that its list does not name",
         ),
@@ -410,7 +410,8 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
     let files = [skill(), stored("x", b"bytes")];
     let moved = files.clone().map(|it| it.with(|it| it.moved = 6));
     let hidden = archive(&[stored("hidden", b"")]);
-    let of = |change: fn(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd)| changed_archive(&files, change);
+    let changed =
+        |change: fn(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd)| changed_archive(&files, change);
     let good = archive(&files);
     for (what, bytes, why) in [
         (
@@ -420,7 +421,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "bytes before the first file, behind its place",
-            of(|entries, _, end| {
+            changed(|entries, _, end| {
                 entries.splice(..0, *b"before");
                 end.offset += 6;
             }),
@@ -436,7 +437,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "bytes after the last file",
-            of(|entries, _, end| {
+            changed(|entries, _, end| {
                 entries.extend(b"after");
                 end.offset += 5;
             }),
@@ -444,7 +445,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "a file that is not in the list",
-            of(|_, list, end| {
+            changed(|_, list, end| {
                 list.truncate(46 + 8);
                 (end.size, end.counts) = (list.len(), [1; 2]);
             }),
@@ -452,22 +453,22 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "a list that is longer than the count",
-            of(|_, _, end| end.counts = [1; 2]),
+            changed(|_, _, end| end.counts = [1; 2]),
             "bytes or files that its list does not name",
         ),
         (
             "a list that is shorter than the count",
-            of(|_, _, end| end.counts = [3; 2]),
+            changed(|_, _, end| end.counts = [3; 2]),
             "ends too early",
         ),
         (
             "a list in another order",
-            of(|_, list, _| list.rotate_left(46 + 8)),
+            changed(|_, list, _| list.rotate_left(46 + 8)),
             "`x` does not follow the file before it",
         ),
         (
             "the same file twice in the list",
-            of(|_, list, end| {
+            changed(|_, list, end| {
                 list.extend_from_within(46 + 8..);
                 (end.size, end.counts) = (list.len(), [3; 2]);
             }),
@@ -475,17 +476,17 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "bytes before the end",
-            of(|_, list, _| list.extend(b"more")),
+            changed(|_, list, _| list.extend(b"more")),
             "its list of files is not before its end",
         ),
         (
             "an end in zip64",
-            of(|_, _, end| (end.counts, end.size) = ([u16::MAX; 2], u32::MAX as usize)),
+            changed(|_, _, end| (end.counts, end.size) = ([u16::MAX; 2], u32::MAX as usize)),
             "more than 16384 entries",
         ),
         (
             "a list of 4 GiB",
-            of(|_, _, end| (end.size, end.offset) = (u32::MAX as usize, u32::MAX as usize)),
+            changed(|_, _, end| (end.size, end.offset) = (u32::MAX as usize, u32::MAX as usize)),
             "its list of files is not before its end",
         ),
         (
@@ -505,34 +506,34 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
         ),
         (
             "an end in the comment",
-            of(|_, _, end| end.comment = [END, &[0; 30]].concat()),
+            changed(|_, _, end| end.comment = [END, &[0; 30]].concat()),
             "bytes after its end",
         ),
         (
             "two disks",
-            of(|_, _, end| end.disks = [1, 0]),
+            changed(|_, _, end| end.disks = [1, 0]),
             "a part of an archive",
         ),
         (
             "a list elsewhere",
-            of(|_, _, end| end.disks = [0, 1]),
+            changed(|_, _, end| end.disks = [0, 1]),
             "a part of an archive",
         ),
         (
             "fewer files here",
-            of(|_, _, end| end.counts = [1, 2]),
+            changed(|_, _, end| end.counts = [1, 2]),
             "a part of an archive",
         ),
         ("nothing", Vec::new(), "it has no end"),
         ("no end", good[..good.len() - 1].to_vec(), "it has no end"),
         (
             "no list",
-            of(|_, list, _| list.fill(0)),
+            changed(|_, list, _| list.fill(0)),
             "its list of files is malformed",
         ),
         (
             "no header",
-            of(|entries, _, _| entries[..4].fill(0)),
+            changed(|entries, _, _| entries[..4].fill(0)),
             "not where the list says",
         ),
         ("no files", archive(&[]), "it has no SKILL.md"),
@@ -544,7 +545,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
 
 #[test]
 fn refuses_bombs() {
-    // Overlapping files of one stream, each with its own line of the list.
+    // Many files in the list that share the bytes of one file.
     let zeros = vec![0; 1 << 20];
     let bomb = changed_archive(&[skill(), deflated("0", &zeros)], |_, list, end| {
         let listed = list.split_off(46 + 8);
@@ -560,7 +561,7 @@ fn refuses_bombs() {
         "{}",
         error(&bomb)
     );
-    // Small archives that unpack to very much, in one file and in many.
+    // Small archives that unpack to huge sizes, in one file and in many.
     let one = [skill(), deflated("x", &[0; 4 << 20])];
     let many: Vec<TestFile> = (0..9).map(|at| deflated(&at.to_string(), &zeros)).collect();
     for files in [&one[..], &many] {

@@ -1,10 +1,10 @@
-//! Bundle files: locked components and skills, their manifests, signatures and lock in one file, for
-//! machines without a network.
+//! Bundle files: locked components and skills with their manifests, signatures and lock in one file,
+//! for machines without a network.
 //!
-//! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the bundles of
-//! their signatures, and a lock file with the media type [`LOCK`]. A bundle beside the index has
-//! the signature of the whole file, which covers the index's digest. Configs of manifests are left
-//! out: no host reads them.
+//! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the sigstore
+//! bundles of their signatures, and a lock file with the media type [`LOCK`]. Another sigstore bundle
+//! has a signature of the index's digest, and so of the whole file. Configs of manifests are left
+//! out, because no host reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ const LAYOUT: &str = "oci-layout";
 /// The index of a layout.
 const INDEX: &str = "index.json";
 
-/// The bundle with the signature of the index.
+/// The sigstore bundle with the signature of the index.
 const SIGNATURE: &str = "index.json.sigstore.json";
 
 /// The folder of the blobs.
@@ -49,13 +49,13 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// The maximum number of files in a bundle file. Guards against: an endless list.
 const MAX_FILES: usize = 8 << 10;
 
-/// The maximum bytes of the index, and of the lock file.
+/// The maximum bytes of the index, and of a lock file in a bundle file.
 const MAX_LIST: u64 = 4 << 20;
 
 /// The bytes of a block of a tar. Two empty blocks end the tar.
 const BLOCK: u64 = 512;
 
-/// A bundle file that was written.
+/// A written bundle file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ExportedBundle {
@@ -65,9 +65,9 @@ pub struct ExportedBundle {
     pub signer: Option<String>,
 }
 
-/// Writes a bundle file with all packages of a lock file, which are in the store.
+/// Writes a bundle file with all packages of a lock file, from the store.
 ///
-/// The bytes depend on the packages and the lock alone, except for those of the signature.
+/// Except for the signature, its bytes depend only on the packages and the lock file.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn export(
     };
     let text = lock.text();
     let mut manifests = vec![Descriptor::of(LOCK, text.as_bytes())];
-    // The same skill may have two names.
+    // The same skill can have two names.
     let mut listed = BTreeSet::new();
     for locked in lock.packages() {
         if listed.insert(&locked.manifest) {
@@ -137,8 +137,9 @@ pub fn export(
     })
 }
 
-/// Checks that a bundle file would replace nothing but another one. Guards against: a wrong name,
-/// such as that of the key, which would be lost.
+/// Checks that a bundle file would replace nothing but another bundle file.
+///
+/// Guards against: a wrong file name, such as that of the key, which would be lost.
 pub fn check_target(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     let Ok(found) = fs::symlink_metadata(path) else {
@@ -151,13 +152,13 @@ pub fn check_target(path: &Path) -> anyhow::Result<()> {
     let is_bundle = read.is_ok() && start.strip_prefix(LAYOUT.as_bytes()) == Some(b"\0");
     ensure!(
         is_bundle || found.len() == 0,
-        "{}: it is another file; remove it, or give another name",
+        "{}: it is not a bundle file; remove it, or give another name",
         cannot()
     );
     Ok(())
 }
 
-/// Appends a file without an owner and a time.
+/// Appends a file without an owner or a time.
 fn append<W: Write>(tar: &mut Builder<W>, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
@@ -168,18 +169,20 @@ fn append<W: Write>(tar: &mut Builder<W>, name: &str, bytes: &[u8]) -> anyhow::R
     Ok(tar.append(&header, bytes)?)
 }
 
-/// A bundle file whose index, signature and lock are checked, and that has each blob of the lock
-/// and no other. The bytes of a blob are checked when they are read.
+/// A bundle file with a checked index, signature and lock.
+///
+/// It has exactly the blobs of the lock. Their bytes are checked when they are read.
 #[derive(Debug)]
 pub struct BundleFile {
     files: Files,
     lock: LockFile,
 }
 
-/// The places of files in a tar: their first bytes and their sizes.
+/// The files of a tar.
 #[derive(Debug)]
 struct Files {
     file: File,
+    /// The position of each file's first byte, and its size, by name.
     places: BTreeMap<String, (u64, u64)>,
 }
 
@@ -188,8 +191,8 @@ impl BundleFile {
     ///
     /// # Errors
     ///
-    /// If the file is not a bundle file, is truncated, has links, lacks files or has further ones,
-    /// or is not signed by the key.
+    /// If the file is not a bundle file, is truncated, has links, has missing or extra files, or is
+    /// not signed by the key.
     pub fn open(path: &Path, key: Option<&PublicKey>) -> anyhow::Result<Self> {
         let open = || Self::read_from(named_file::open(path)?, key);
         open().with_context(|| format!("cannot use the bundle file `{}`", path.display()))
@@ -201,13 +204,13 @@ impl BundleFile {
             .context("`oci-layout` is invalid JSON")?;
         ensure!(
             layout["imageLayoutVersion"] == "1.0.0",
-            "it is no OCI image layout of version 1.0.0"
+            "it is not an OCI image layout of version 1.0.0"
         );
         let index = files.read(INDEX, MAX_LIST)?;
         if let Some(key) = key {
             ensure!(
                 files.places.contains_key(SIGNATURE),
-                "it is not signed as a whole, and `--key` asks for that"
+                "it is not signed as a whole, but `--key` asks for that"
             );
             key.verify(&files.read(SIGNATURE, MAX_BUNDLE)?, &Digest::of(&index))
                 .context("its signature is not valid")?;
@@ -226,17 +229,18 @@ impl BundleFile {
         Ok(Self { files, lock })
     }
 
-    /// Returns the lock file in it.
+    /// Returns its lock file.
     pub fn lock(&self) -> &LockFile {
         &self.lock
     }
 
-    /// Checks a package of the lock file in it as a host does before a load, and its content.
-    /// Returns it with the signer that was verified.
+    /// Checks a package of its lock file as a host does before loading it, and also its content.
+    ///
+    /// Returns the package with the verified signer.
     ///
     /// # Errors
     ///
-    /// If it is denied, not signed by one of `signers`, or its bytes are not those of its lock.
+    /// If it is denied or not signed by one of `signers`, or its bytes differ from the lock file.
     pub fn verify(
         &self,
         locked: &LockedPackage,
@@ -250,13 +254,13 @@ impl BundleFile {
         self.files.read_blob(&locked.content, locked.size)?;
         let mut locked = locked.clone();
         if signers.is_none() {
-            // Nobody has checked it.
+            // The signature was not checked.
             (locked.signer, locked.bundle) = (Signer::Unsigned, None);
         }
         Ok(locked)
     }
 
-    /// Checks a skill like [`BundleFile::verify`], and that its layer has the files of its lock.
+    /// Checks a skill like [`BundleFile::verify`], and that its layer has the files of the lock file.
     ///
     /// # Errors
     ///
@@ -319,7 +323,7 @@ impl Files {
         let mut archive = Archive::new(&mut file);
         // No extension may give a file another name or size than its header.
         for entry in archive.entries_with_seek()?.raw(true) {
-            let entry = entry.context("it is no tar, or damaged")?;
+            let entry = entry.context("it is not a tar, or is damaged")?;
             let header = entry.header();
             let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
             let shown = quote(&name);
@@ -380,8 +384,8 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Checks that there are the blobs of the lock file and no others, and that the index lists its
-    /// manifests and bundles, and no others.
+    /// Checks that the file has exactly the blobs of the lock file, and that the index lists exactly
+    /// its manifests and bundles.
     fn check_blobs(
         &self,
         lock: &LockFile,
@@ -398,14 +402,14 @@ impl Files {
         for it in listed {
             ensure!(
                 in_index.remove(&it.digest),
-                "its index lists {}, which its lock file does not name, or twice",
+                "its index lists {} twice, or its lock file does not name it",
                 it.digest
             );
             let found = self.places.get(&format!("{BLOBS}{}", it.digest.hex()));
             let size = found.map(|(_, size)| *size);
             ensure!(
                 size.is_none_or(|size| size == it.size),
-                "its index has another size of {}",
+                "its index has a wrong size of {}",
                 it.digest
             );
         }
@@ -453,7 +457,7 @@ mod tests {
         key: SigningKey,
     }
 
-    /// A file of a tar: its type, the target of a link, its size if that is not right, and its
+    /// A file of a tar: its name, its type, the target of a link, a wrong size to claim, and its
     /// bytes.
     #[derive(Clone)]
     struct TarFile(String, EntryType, &'static str, Option<u64>, Vec<u8>);
@@ -546,7 +550,7 @@ mod tests {
             tar.finish().unwrap();
         }
 
-        /// Opens the file, and checks its component.
+        /// Opens the bundle file, and checks its component.
         fn open(&self, key: Option<&PublicKey>) -> anyhow::Result<(BundleFile, LockedPackage)> {
             let file = BundleFile::open(&self.path(), key)?;
             let signers = [self.key.public().into()];
@@ -557,7 +561,7 @@ mod tests {
     }
 
     impl Setup {
-        /// Opens the file, and checks a skill of it.
+        /// Opens the bundle file, and checks one of its skills.
         fn open_skill(&self, name: &str) -> anyhow::Result<(BundleFile, LockedSkill)> {
             let file = BundleFile::open(&self.path(), None)?;
             let signers = [self.key.public().into()];
@@ -567,14 +571,14 @@ mod tests {
         }
     }
 
-    /// A change of the files of a bundle file.
+    /// A change to the files of a bundle file.
     type Change<'c> = Box<dyn Fn(&mut Vec<TarFile>) + 'c>;
 
     fn edit<'c>(change: impl Fn(&mut Vec<TarFile>) + 'c) -> Change<'c> {
         Box::new(change)
     }
 
-    /// Changes what the index lists: the lock file, the manifest and its signature.
+    /// Changes the list in the index: the lock file, the manifest and its signature.
     fn index(change: impl Fn(&mut Vec<Value>) + 'static) -> Change<'static> {
         edit(move |files| {
             let mut index: Value = serde_json::from_slice(&files[1].4).unwrap();
@@ -583,7 +587,7 @@ mod tests {
         })
     }
 
-    /// Replaces the lock file, also in the index.
+    /// Replaces the lock file, and its entry in the index.
     fn lock(text: String) -> Change<'static> {
         edit(move |files| {
             let lock = Descriptor::of(LOCK, text.as_bytes());
@@ -793,7 +797,7 @@ mod tests {
             (
                 edit(|it| it[0].4 = b"{}".to_vec()),
                 true,
-                "no OCI image layout",
+                "not an OCI image layout",
             ),
             (
                 edit(|it| it[1].4.push(b' ')),
@@ -819,18 +823,18 @@ mod tests {
             (
                 index(|it| it.push(it[1].clone())),
                 false,
-                "does not name, or twice",
+                "twice, or its lock file",
             ),
             (index(|it| drop(it.pop())), false, "its index does not list"),
             (
                 index(|it| it[1]["size"] = 1.into()),
                 false,
-                "its index has another size",
+                "its index has a wrong size",
             ),
             (
                 lock(String::new()),
                 false,
-                "which its lock file does not name",
+                "its lock file does not name it",
             ),
             (
                 lock(text.replace("csv\"", "../csv\"")),
@@ -859,7 +863,7 @@ mod tests {
         }
         setup.write(&good);
         setup.open(Some(&setup.key.public())).unwrap();
-        // Bytes that are no tar, or not all of one.
+        // Bytes that are not a tar, or only a part of one.
         let whole = fs::read(setup.path()).unwrap();
         let changed = |at: usize| {
             let mut bytes = whole.clone();
@@ -877,8 +881,8 @@ mod tests {
             ),
             (whole[..700].to_vec(), "it is truncated within `oci-layout`"),
             ([&whole[..], &[0; 512]].concat(), "has bytes after its end"),
-            (changed(1), "it is no tar, or damaged"),
-            (b"PK".repeat(400), "it is no tar, or damaged"),
+            (changed(1), "it is not a tar, or is damaged"),
+            (b"PK".repeat(400), "it is not a tar, or is damaged"),
             (Vec::new(), "truncated"),
             (vec![0; 1024], "it has no `oci-layout`"),
         ] {

@@ -1,7 +1,7 @@
 //! Lock files of other programs: `skills-lock.json` of `npx skills`, and `toolhive.lock.yaml`.
 //!
-//! Their entries become sources. ToolHive's have a commit or a digest, which the source then names.
-//! Those of `npx skills` have a branch or a tag, and a hash that depends on the machine that made
+//! Their entries become sources. Entries of ToolHive have a commit or a digest, which the source then
+//! names. Entries of `npx skills` have a branch or a tag. Their hash depends on the machine that made
 //! it, so it is not compared.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ const VERSION: u64 = 1;
 pub struct ForeignSkill {
     /// The name.
     pub name: String,
-    /// The source, or the reason why there is none.
+    /// The source, or the reason why the entry has no usable source.
     pub source: anyhow::Result<SkillSource>,
 }
 
@@ -201,7 +201,7 @@ fn git_source(address: &str, version: Option<&str>, folder: &str) -> anyhow::Res
 mod tests {
     use super::*;
 
-    /// Returns each skill's source, or the start of the reason why it has none.
+    /// Returns each skill's source, or `no: ` and the reason why it has none.
     fn sources(text: &str) -> Vec<(String, String)> {
         let skills = parse(text).unwrap().into_iter();
         let shown = skills.map(|skill| match skill.source {

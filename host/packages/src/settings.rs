@@ -37,7 +37,7 @@ const TRUST: &str = "trust";
 /// The table about agents that ask for packages.
 const PACKAGES: &str = "packages";
 
-/// The key that refuses components without a signer.
+/// The key that refuses packages without a rule about their signers.
 const REQUIRE_SIGNATURES: &str = "require_signatures";
 
 /// The table of denied digests.
@@ -59,9 +59,9 @@ pub struct PackageSettings {
     pub skills: BTreeMap<String, ConfiguredSource<SkillSource>>,
     /// The rules about signers.
     rules: Vec<TrustRule>,
-    /// True if a package without a rule about its signer is refused.
+    /// True if packages without a rule about their signers are refused.
     pub require_signatures: bool,
-    /// The file of packages that agents may find and ask for.
+    /// The catalog: the file of packages that agents may find and ask for.
     pub catalog: Option<ConfiguredPath>,
     /// The digests that never load.
     pub denied: DenyList,
@@ -73,21 +73,21 @@ pub struct PackageSettings {
 pub struct ConfiguredSource<S = Reference> {
     /// The package.
     pub reference: S,
-    /// The place, for messages.
+    /// The place in the configuration, for messages.
     pub place: String,
 }
 
 /// A rule about the signers of packages.
 #[derive(Debug, Clone)]
 struct TrustRule {
-    /// A repository, or a place that ends in `/*` with all repositories below it.
+    /// A repository, or a path that ends in `/*` for all repositories below it.
     pattern: String,
     signers: RuleSigners,
-    /// The signers, once they are read: a hundred packages may have the same rule.
+    /// The signers, read once, because a hundred packages can have the same rule.
     read: OnceLock<Arc<[TrustedSigner]>>,
 }
 
-/// The signers of a rule. One of the keys, or the identity, must have signed.
+/// The signers of a rule. One of the keys or the identity must have signed a package.
 #[derive(Debug, Clone)]
 enum RuleSigners {
     Keys(Vec<ConfiguredPath>),
@@ -186,7 +186,7 @@ fn read_denied(tables: &Tables<'_>) -> anyhow::Result<DenyList> {
     Ok(denied)
 }
 
-/// Reads the valid digests of the table of denied digests.
+/// Reads the table of denied digests, without its invalid entries.
 pub fn read_valid_denials(tables: &Tables<'_>) -> DenyList {
     let raw: BTreeMap<String, toml::Value> = tables.table(DENY).unwrap_or_default();
     let mut denied = DenyList::default();
@@ -195,7 +195,7 @@ pub fn read_valid_denials(tables: &Tables<'_>) -> DenyList {
             continue;
         };
         let why = why.as_str().filter(|why| check_reason(why).is_ok());
-        // Cannot fail: the reason is short.
+        // Cannot fail, because the reason was checked.
         let _ = denied.insert(digest, why.unwrap_or_default().to_owned());
     }
     denied
@@ -227,8 +227,9 @@ impl PackageSettings {
         files.map(|file| file.path.as_path())
     }
 
-    /// Returns the signers one of which must have signed a package. Returns `None` if it may be
-    /// unsigned. The longest pattern that fits counts.
+    /// Returns the signers for a package: one of them must have signed it.
+    ///
+    /// Returns `None` if it may be unsigned. The longest pattern that fits the package counts.
     ///
     /// # Errors
     ///
@@ -291,7 +292,7 @@ impl RawRule {
                 let keys = keys.into_inner();
                 ensure!(
                     !keys.is_empty(),
-                    "`keys` is empty, so nothing would be accepted"
+                    "`keys` is empty, so no package would be accepted"
                 );
                 let keys = keys.into_iter().map(|key| tables.path(key)).collect();
                 Ok(RuleSigners::Keys(keys))
@@ -312,7 +313,7 @@ impl RawRule {
 }
 
 impl PackageSettings {
-    /// Returns the signers one of which must have signed a skill, like [`Self::signers`].
+    /// Returns the signers for a skill, like [`Self::signers`].
     ///
     /// # Errors
     ///
@@ -346,7 +347,7 @@ impl TrustRule {
     }
 }
 
-/// Checks the pattern of a rule: a repository, or a registry or a part of its repositories.
+/// Checks the pattern of a rule: a repository, or all repositories below a registry or a path.
 fn check_pattern(pattern: &str) -> anyhow::Result<()> {
     let wrong = || {
         let pattern = quote(pattern);
@@ -356,7 +357,7 @@ fn check_pattern(pattern: &str) -> anyhow::Result<()> {
         )
     };
     let place = match pattern.strip_suffix("/*") {
-        // With a repository it is a reference.
+        // With a repository, the pattern is a reference.
         Some(place) => format!("{place}/x"),
         None => pattern.to_owned(),
     };
@@ -365,7 +366,7 @@ fn check_pattern(pattern: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the name of a component or a skill: it becomes the file name `NAME.wasm` of grants, or the
+/// Checks the name of a component or a skill. It becomes the file name `NAME.wasm` in grants, or the
 /// name of a folder.
 pub fn check_name(name: &str) -> anyhow::Result<()> {
     let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -403,7 +404,7 @@ pub fn add_source(
         let key = table_of(kind);
         let tables = document.entry(key).or_insert_with(|| {
             let mut table = Table::new();
-            // Only the tables in it are written.
+            // Writes only the tables in it, without a header of its own.
             table.set_implicit(true);
             Item::Table(table)
         });
@@ -435,8 +436,8 @@ pub fn remove_source(file: &Path, kind: PackageKind, name: &str) -> anyhow::Resu
     })
 }
 
-/// Adds a digest to those that a configuration denies, or replaces its reason. Creates the file if
-/// it is missing.
+/// Adds a digest to the table of denied digests, or replaces its reason. Creates the file if it is
+/// missing.
 ///
 /// # Errors
 ///
@@ -463,7 +464,7 @@ fn edit(
     };
     let mut document: DocumentMut = text.parse().with_context(cannot)?;
     change(&mut document).with_context(cannot)?;
-    // A symlink stays one, as its owner has it: its target is replaced.
+    // Keeps a symlink of the owner, and replaces its target.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     atomic::replace(&target, document.to_string().as_bytes(), 0o644).with_context(cannot)
 }
@@ -492,7 +493,7 @@ mod tests {
             ("oci://registry.example:5000/acme/csv:1", None),
             ("oci://other.example/acme/csv:1", None),
         ] {
-            // The keys do not exist, and the error names the one that would count.
+            // The keys do not exist, so the error names the one that was chosen.
             let keys = settings.signers(&reference.parse().unwrap(), &Trust::new());
             match (keys, key) {
                 (Ok(None), None) => {}

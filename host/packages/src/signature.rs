@@ -1,7 +1,7 @@
 //! Signatures of manifests: sigstore bundles with an in-toto statement, as cosign writes and verifies
-//! them. Those of a P-256 key are made and verified here, those of an identity by `identity`.
+//! them. This module signs and verifies with P-256 keys; `identity` verifies identities.
 //!
-//! The bundle has a DSSE envelope. What is signed is the envelope's encoding (PAE) of the
+//! The bundle has a DSSE envelope. The signature covers the envelope's encoding (PAE) of the
 //! statement, which names the digest of the manifest.
 
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::statement::{PREDICATE, STATEMENT, check_statement};
 /// The media type of a bundle.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// The beginning of the media types of bundles of all versions.
+/// The prefix of the media types of all versions of bundles.
 pub(crate) const BUNDLE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
 
 /// The type of the signed payload.
@@ -77,7 +77,7 @@ impl From<PublicKey> for TrustedSigner {
 }
 
 impl TrustedSigner {
-    /// Returns the signer of a rule about identities.
+    /// Creates the signer of a rule about identities.
     pub(crate) fn identity(rule: IdentityRule, root: SigningRoot) -> Self {
         Self(Trusted::Identity(rule, root))
     }
@@ -107,20 +107,19 @@ pub struct SigningKey {
     random: SystemRandom,
 }
 
-/// The signer of a package, as the lock file names it.
+/// The signer of a package, as a lock file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signer {
-    /// No signer that a rule of `[trust]` names.
+    /// No signature, or none that a rule of `[trust]` asks for.
     Unsigned,
-    /// A key, by the SHA-256 of its encoding.
+    /// A key. Its id is the SHA-256 of its encoding.
     Key(String),
     /// An identity that had a certificate for a few minutes.
     Identity(SignerIdentity),
 }
 
 impl Signer {
-    /// Returns whether another signer is this one. Workflows may differ in the git ref that they ran
-    /// at.
+    /// Returns whether another signer is the same. The git refs of workflows may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Identity(one), Self::Identity(other)) => one.is_same(other),
@@ -180,7 +179,7 @@ impl PublicKey {
         sha256_hex(&self.der())
     }
 
-    /// Checks that a bundle has this key's signature of a manifest.
+    /// Checks that a bundle has a signature of a manifest by this key.
     ///
     /// # Errors
     ///

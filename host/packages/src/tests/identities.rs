@@ -1,11 +1,11 @@
-//! Packages that an identity signed, as a signing service of the test's own confirms.
+//! Packages signed by identities, which a test signing service confirms.
 
 use super::signing_service::{Signing, SigningService};
 use super::*;
 use crate::SignerIdentity;
 use crate::identity::{IdentityRule, SigningRoot};
 
-/// Returns the rule that [`Signing::default`] fulfils, for all tags.
+/// Returns a rule that [`Signing::default`] fits, for all tags.
 fn rule() -> SignerIdentity {
     SignerIdentity {
         identity: "https://forge.example/acme/csv/.github/workflows/release.yml@refs/tags/*"
@@ -30,7 +30,7 @@ fn signer(service: &SigningService, folder: &TempDir) -> TrustedSigner {
     )
 }
 
-/// Verifies a bundle of a manifest by a rule.
+/// A signing service, its trusted root, and a manifest to sign.
 struct Case {
     service: SigningService,
     root: SigningRoot,
@@ -160,7 +160,7 @@ fn certificate_must_be_recorded_and_valid_when_it_signed() {
         let error = case.verify(rule(), &case.sign(&signing)).unwrap_err();
         assert!(error.contains(why), "expected `{why}`: {error}");
     }
-    // Another service, and another authority with the same logs.
+    // The root of another service, and one with another authority but the same logs.
     let good = case.sign(&Signing::default());
     let other = SigningService::new();
     let mut mixed = case.service.root();
@@ -211,7 +211,7 @@ fn timestamp_proves_when_it_was_signed() {
         timestamped_after: Some(3600),
         ..signing.clone()
     };
-    // The time of the log does not make up for it.
+    // The time of a log does not replace a timestamp that is too late.
     let late_beside_log = Signing {
         has_time: true,
         ..late.clone()
@@ -264,7 +264,7 @@ fn changed_bundles_do_not_count() {
         *changed.pointer_mut(path).unwrap() = value;
         changed
     };
-    let take = |path: &str| change(path, other.pointer(path).unwrap().clone());
+    let from_other = |path: &str| change(path, other.pointer(path).unwrap().clone());
     let mut lost = good.clone();
     lost["verificationMaterial"]["tlogEntries"][0]
         .as_object_mut()
@@ -273,17 +273,17 @@ fn changed_bundles_do_not_count() {
     for (what, bundle, why) in [
         (
             "another entry",
-            take(entry),
+            from_other(entry),
             "no log of the trusted root proves",
         ),
         (
             "another certificate",
-            take("/verificationMaterial/certificate"),
+            from_other("/verificationMaterial/certificate"),
             "",
         ),
         (
             "another signature",
-            take("/dsseEnvelope/signatures"),
+            from_other("/dsseEnvelope/signatures"),
             "the key of its certificate did not sign it",
         ),
         (
@@ -293,17 +293,17 @@ fn changed_bundles_do_not_count() {
         ),
         (
             "another body",
-            take(&format!("{entry}/canonicalizedBody")),
+            from_other(&format!("{entry}/canonicalizedBody")),
             "no log of the trusted root proves",
         ),
         (
             "another root",
-            take(&format!("{entry}/inclusionProof/rootHash")),
+            from_other(&format!("{entry}/inclusionProof/rootHash")),
             "",
         ),
         (
             "another checkpoint",
-            take(&format!("{entry}/inclusionProof/checkpoint")),
+            from_other(&format!("{entry}/inclusionProof/checkpoint")),
             "",
         ),
         (
@@ -323,7 +323,7 @@ fn changed_bundles_do_not_count() {
 
 #[test]
 fn next_release_has_the_same_signer() {
-    let of = |change: fn(&mut SignerIdentity)| {
+    let signer_with = |change: fn(&mut SignerIdentity)| {
         let signing = Signing::default();
         let mut identity = SignerIdentity {
             identity: signing.identity,
@@ -334,8 +334,8 @@ fn next_release_has_the_same_signer() {
         change(&mut identity);
         Signer::Identity(identity)
     };
-    let first = of(|_| {});
-    let next = of(|it| {
+    let first = signer_with(|_| {});
+    let next = signer_with(|it| {
         it.identity = it.identity.replace("/v1", "/v2");
         it.git_ref = Some("refs/tags/v2".to_owned());
     });
@@ -343,10 +343,10 @@ fn next_release_has_the_same_signer() {
     for (what, other) in [
         (
             "workflow",
-            of(|it| it.identity = it.identity.replace("release", "test")),
+            signer_with(|it| it.identity = it.identity.replace("release", "test")),
         ),
-        ("issuer", of(|it| it.issuer += "x")),
-        ("repository", of(|it| it.repository = None)),
+        ("issuer", signer_with(|it| it.issuer += "x")),
+        ("repository", signer_with(|it| it.repository = None)),
         ("key", Signer::Key("ab".to_owned())),
         ("nobody", Signer::Unsigned),
     ] {
@@ -368,7 +368,7 @@ fn refuses_wrong_roots() {
         let error = SigningRoot::read(Some(&file), &Trust::new()).unwrap_err();
         assert!(format!("{error:#}").contains(why), "{error:#}");
     }
-    // The root that the program was built with.
+    // The root that is built in.
     SigningRoot::read(None, &Trust::new()).unwrap();
 }
 

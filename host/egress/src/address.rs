@@ -1,10 +1,11 @@
-//! Which IP addresses a request may be sent to without a grant of their own.
+//! Tells public IP addresses from others, which need a grant of their own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns whether an address belongs to a host of the public internet. Addresses of the
-/// machine itself, of private networks and of cloud metadata services do not, nor do addresses
-/// that contain such an address of IPv4.
+/// Returns whether an address is on the public internet.
+///
+/// Not public are addresses of this machine, of private networks and of cloud metadata services, and
+/// IPv6 addresses that contain such an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -15,14 +16,12 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns an address in the form in which it is compared with others: an IPv4 address in IPv6
-/// form becomes that IPv4 address.
+/// Returns an address in the form for comparisons: an IPv4-mapped address becomes an IPv4 address.
 pub(crate) fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// The address by which virtual machines of Azure reach their host, which answers with their
-/// configuration. It is in a public network.
+/// The address at which virtual machines of Azure read their configuration. It is in a public network.
 const AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -53,8 +52,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    // All public addresses begin with the bits 001. Not public are: protocol assignments with
-    // Teredo, and documentation.
+    // All public addresses start with the bits 001, except for protocol assignments with Teredo, and
+    // documentation.
     let is_global = first & 0xe000 == 0x2000;
     let is_special = matches!(
         (first, second),
@@ -63,7 +62,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_global && !is_special
 }
 
-/// Returns the IPv4 address in an address of IPv6 that leads to it: IPv4-mapped, NAT64 and 6to4.
+/// Returns the IPv4 address that an IPv6 address leads to: IPv4-mapped, NAT64 and 6to4.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = address.segments();
     let v4 = |high: u16, low: u16| {

@@ -1,4 +1,4 @@
-//! The host's end: requests for the egress process.
+//! The host's handle to the egress process, which sends requests through it.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -22,17 +22,19 @@ use tokio::sync::Semaphore;
 use crate::driven::{self, DrivenBody};
 use crate::message::{GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 
-/// The maximum bytes of the head of a response: that of the server, and the outcome.
+/// The maximum bytes of the head of a response: the server's head, and the outcome.
 const MAX_HEAD_BYTES: usize = 512 << 10;
 
 /// The maximum number of headers of a response.
 const MAX_HEADERS: usize = 1_024;
 
-/// The maximum number of requests of a component at the same time; further ones wait. It is a part
-/// of what the process has for all. Guards against: a component that keeps others from sending.
+/// The maximum number of requests of a component at the same time; further ones wait.
+///
+/// It is lower than the maximum of all components. Guards against: a component that keeps others from
+/// sending.
 pub(crate) const MAX_COMPONENT_REQUESTS: usize = 64;
 
-/// The longest time to fetch keys, from name resolution to the last byte. Guards against: an issuer
+/// The maximum time to fetch keys, from name resolution to the last byte. Guards against: an issuer
 /// that answers slowly or never.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -40,9 +42,9 @@ const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct EgressClient {
     control: Arc<OwnedFd>,
-    /// The requests that each component may begin now, by component file.
+    /// The free slots of each component for requests, by component file.
     slots: Arc<Mutex<BTreeMap<String, Arc<Semaphore>>>>,
-    /// The requests that all components may begin now. Keys do not wait for them.
+    /// The free slots of all components together. Fetching keys needs none of them.
     all_slots: Arc<Semaphore>,
     /// The process ends when this is closed.
     _lifetime: Arc<OwnedFd>,
@@ -58,8 +60,10 @@ pub struct Origin<'a> {
 }
 
 impl EgressClient {
-    /// Creates a handle from the socket of the process, a pipe whose closing ends it, and the
-    /// maximum number of guests' requests at the same time.
+    /// Creates a handle.
+    ///
+    /// `control` is the socket of the process. The process ends when `lifetime` is closed. Guests send
+    /// at most `max_requests` at the same time.
     pub(crate) fn new(control: OwnedFd, lifetime: OwnedFd, max_requests: usize) -> Self {
         Self {
             control: Arc::new(control),
@@ -69,7 +73,8 @@ impl EgressClient {
         }
     }
 
-    /// Sends a request, and returns the head of the response and what became of the request.
+    /// Sends a request, and returns the response and the outcome.
+    ///
     /// The request ends when the response is dropped.
     ///
     /// # Errors
@@ -96,14 +101,14 @@ impl EgressClient {
             let pair = header(&format!("{name}={placeholder}"))?;
             request.headers_mut().append(PLACEHOLDER, pair);
         }
-        let slots = self.slots_of(origin.component);
+        let slots = self.component_slots(origin.component);
         let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
         let any_slot = Arc::clone(&self.all_slots).acquire_owned().await;
         let any_slot = any_slot.map_err(io::Error::other)?;
         self.exchange(request, (slot, any_slot)).await
     }
 
-    /// Fetches the keys at the address of an issuer, of at most this many bytes.
+    /// Fetches the keys at the address of an issuer: at most `max_bytes`.
     ///
     /// # Errors
     ///
@@ -120,12 +125,16 @@ impl EgressClient {
         address: &str,
         max_bytes: usize,
     ) -> anyhow::Result<Vec<u8>> {
-        let fetching = self.fetch_keys_slowly(address, max_bytes);
+        let fetching = self.fetch_keys_without_timeout(address, max_bytes);
         let fetched = tokio::time::timeout(time, fetching).await;
         fetched.unwrap_or_else(|_| bail!("the issuer took longer than {time:?}"))
     }
 
-    async fn fetch_keys_slowly(&self, address: &str, max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+    async fn fetch_keys_without_timeout(
+        &self,
+        address: &str,
+        max_bytes: usize,
+    ) -> anyhow::Result<Vec<u8>> {
         let mut request = Request::new(Empty::new());
         let address = HeaderValue::try_from(address)?;
         request.headers_mut().insert(ISSUER, address);
@@ -143,7 +152,7 @@ impl EgressClient {
         let mut keys = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.context("the issuer's answer was cut off")?;
-            // Otherwise it has trailers.
+            // Ignores a frame with trailers.
             if let Ok(data) = frame.into_data() {
                 ensure!(
                     keys.len() + data.len() <= max_bytes,
@@ -155,15 +164,16 @@ impl EgressClient {
         Ok(keys)
     }
 
-    /// Returns whether the process has ended, and the process that starts it again. The host cannot
-    /// start them, as it may be confined.
+    /// Returns whether the sender and the supervisor have both ended.
+    ///
+    /// A confined host cannot start them again.
     pub fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.control, PollFlags::empty())];
         let polled_now = poll(&mut polled, Some(&Timespec::default()));
         polled_now.is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Sends a request on a socket of its own. `slots` are returned when it is over.
+    /// Sends a request on its own socket. Frees `slots` when the request is over.
     async fn exchange<B>(
         &self,
         request: Request<B>,
@@ -181,18 +191,18 @@ impl EgressClient {
         let response = driven::exchange(&builder, TokioIo::new(stream), request, slots).await;
         let mut response = response.map_err(io::Error::other)?;
         let outcome = Outcome::take(response.headers_mut());
-        let outcome = outcome.ok_or_else(|| io::Error::other("the answer has no outcome"))?;
+        let outcome = outcome.ok_or_else(|| io::Error::other("the response has no outcome"))?;
         Ok((response, outcome))
     }
 
-    fn slots_of(&self, component: &str) -> Arc<Semaphore> {
+    fn component_slots(&self, component: &str) -> Arc<Semaphore> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Semaphore::new(MAX_COMPONENT_REQUESTS));
         let slots = slots.entry(component.to_owned()).or_insert_with(new);
         Arc::clone(slots)
     }
 
-    /// Opens a socket to the process.
+    /// Opens a socket for a request to the process.
     pub(crate) fn open(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! Connections to servers.
+//! Connects to servers, and sends requests to them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ use crate::target::Target;
 /// wait for a server or name server that never answers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 20 });
 
-/// The maximum number of addresses of a name that are tried.
+/// The maximum number of a name's addresses that are tried.
 const MAX_TRIES: usize = 4;
 
-/// The maximum number of addresses of a name. Guards against: checks without end.
+/// The maximum number of addresses of a name. Guards against: endless checks.
 const MAX_ADDRESSES: usize = 1_000;
 
 /// The maximum bytes of the status and headers of a response, and the maximum number of headers.
@@ -36,8 +36,9 @@ const MAX_ADDRESSES: usize = 1_000;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
 
-/// The maximum bytes that are read at a time. A head that does not end is given up after them. With
-/// 64 KiB, a body of 100 MiB takes 1.3 times as long.
+/// The maximum bytes that are read at a time. A longer head is an error.
+///
+/// With 64 KiB, a body of 100 MiB takes 1.3 times as long.
 const READ_BYTES: usize = 512 << 10;
 
 /// A connection to a server, over TLS if the target uses TLS.
@@ -81,7 +82,7 @@ async fn connect_tcp(
     };
     if addresses.is_empty() || addresses.len() > MAX_ADDRESSES {
         let why = format!(
-            "the name resolves to {} addresses, not to 1 to {MAX_ADDRESSES}",
+            "the name resolves to {} addresses, but 1 to {MAX_ADDRESSES} are allowed",
             addresses.len()
         );
         return Err(Failure::new(FailureKind::Name, why));
@@ -123,8 +124,8 @@ async fn secure(
     }
 }
 
-/// Explains why TLS was not set up. Repeats nothing of a certificate, in which a server can write
-/// what it likes.
+/// Explains why TLS was not set up. Repeats no text of the certificate, because the server chooses
+/// it.
 fn explain(error: &io::Error) -> String {
     use rustls::CertificateError as Invalid;
     let source = error.get_ref().and_then(|source| source.downcast_ref());
@@ -157,7 +158,7 @@ impl Connection {
     {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(READ_BYTES).max_headers(MAX_HEADERS);
-        // Otherwise, a server that ignores a body could read it as another request.
+        // Otherwise, a server that ignores a request's body could read it as the next request.
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));

@@ -1,4 +1,4 @@
-//! How much of what a component asks for its grant allows.
+//! Compares what a component asks for with what its grant allows.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use http::Method;
 use crate::policy::{NetworkGrant, Permission, SecretUse};
 use crate::rule::{HostPattern, NetworkRule, matches_path};
 
-/// The part of what a component asks for that its grant allows.
+/// The extent to which a grant allows what its component asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// All of it.
@@ -16,13 +16,14 @@ pub enum Coverage {
     Part,
     /// Nothing.
     None,
-    /// A person decides when it is first requested.
+    /// A person decides at the first request.
     Asks,
 }
 
 impl NetworkGrant {
-    /// Returns how much of the requests that a rule asks for is allowed. Patterns of paths that
-    /// overlap in other ways than one within the other count as different.
+    /// Returns how many of the requests that a rule asks for are allowed.
+    ///
+    /// Two patterns of paths count as different if neither contains the other, even if they overlap.
     pub fn coverage(&self, asked: &NetworkRule) -> Coverage {
         if self.asks() {
             let address = asked.address();
@@ -56,7 +57,7 @@ impl NetworkGrant {
         }
     }
 
-    /// Returns how much of the hosts that a secret is asked for may receive it.
+    /// Returns how many of the hosts that a secret is asked for may receive it.
     pub fn secret_coverage(&self, asked: &SecretUse) -> Coverage {
         let granted = self.find_secret(&asked.name);
         let Some(granted) = granted.filter(|granted| granted.header == asked.header) else {
@@ -70,16 +71,16 @@ impl NetworkGrant {
         }
     }
 
-    /// Returns whether a rule of this grant allows every address that another allows.
+    /// Returns whether a rule of this grant allows every address that `asked` allows.
     fn covers(&self, rule: &NetworkRule, asked: &NetworkRule) -> bool {
         rule.covers(asked) && self.is_usable(rule, asked)
     }
 
-    /// Returns whether a rule allows requests to the host of another, if that has the right
+    /// Returns whether a rule allows requests to the host of `other`, if its name resolves to allowed
     /// addresses.
-    fn is_usable(&self, rule: &NetworkRule, like: &NetworkRule) -> bool {
+    fn is_usable(&self, rule: &NetworkRule, other: &NetworkRule) -> bool {
         let rule = Permission::Rule(rule);
-        self.allow_host(rule, like.address(), like.port).is_ok()
+        self.allow_host(rule, other.address(), other.port).is_ok()
     }
 }
 
@@ -96,11 +97,12 @@ impl NetworkRule {
         }
     }
 
-    /// Returns whether the rule allows every address that another allows. May return false for
-    /// patterns of paths that say the same in different ways.
+    /// Returns whether the rule allows every address that another allows.
+    ///
+    /// Can return `false` for patterns of paths that mean the same but are written differently.
     fn covers(&self, other: &Self) -> bool {
-        // In the other path, only a `*` of this path matches a `*`. What a `*` at the end stands
-        // for may have a `/`, but then this path ends with a `*` too.
+        // Only a `*` of this path matches a `*` of the other path. A `*` at the end of the other path
+        // also matches `/`, but then this path ends with a `*` too.
         self.is_tls == other.is_tls
             && self.port == other.port
             && self.host.covers(&other.host)
@@ -110,7 +112,7 @@ impl NetworkRule {
 }
 
 impl HostPattern {
-    /// Returns whether it matches every host that another pattern matches.
+    /// Returns whether the pattern matches every host that another pattern matches.
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Address(pattern), Self::Address(address)) => pattern == address,

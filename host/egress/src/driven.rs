@@ -16,22 +16,22 @@ use tokio::task::JoinHandle;
 
 /// The body of a response. Its request ends when this is dropped.
 ///
-/// A task drives the connection until the request is sent and the body is read. Then the reader
-/// does. Otherwise each piece of the body would wake the task, and the task the reader.
+/// A task drives the connection until the request is sent and the reader starts to read. Then the
+/// reader drives it. Otherwise each piece of the body would wake the task, and the task the reader.
 pub struct DrivenBody {
     body: Incoming,
     connection: SharedConnection,
     task: Option<EndedOnDrop>,
-    /// Lives as long as the body of the request.
+    /// Its marker lives as long as the body of the request.
     sending: Weak<()>,
 }
 
 type SharedConnection = Arc<Mutex<DrivenConnection>>;
 
 struct DrivenConnection {
-    /// `None` after its end.
+    /// The work of the connection, or `None` after its end.
     running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// True once the reader drives it. A poll of the task that has begun must not take its wake-ups.
+    /// True once the reader drives it. A late poll of the task must not take the reader's wake-ups.
     has_reader: bool,
 }
 
@@ -46,8 +46,8 @@ impl Drop for EndedOnDrop {
     }
 }
 
-/// Sends a request on a connection of its own, and returns the response. `held` is dropped when the
-/// request is over.
+/// Sends a request on its own connection, and returns the response. Drops `held` when the request is
+/// over.
 pub(crate) async fn exchange<B>(
     builder: &http1::Builder,
     stream: impl Read + Write + Send + Unpin + 'static,
@@ -68,7 +68,7 @@ where
     });
     let (mut sender, connection) = builder.handshake(stream).await?;
     let running = Box::pin(async move {
-        // The reader of the response learns of errors.
+        // The reader of the response gets errors.
         let _ = connection.await;
         drop(held);
     });

@@ -116,8 +116,8 @@ impl<R: Resolve> Sender<R> {
             .get(&component)
             .ok_or_else(|| denied(&Denial::NoRule))?;
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
-        let by = grant.allow(&target).map_err(|why| denied(&why))?;
-        outcome.rule = Some(by.to_string());
+        let permission = grant.allow(&target).map_err(|why| denied(&why))?;
+        outcome.rule = Some(permission.to_string());
         let replacing = headers_and_trailers(request.headers()).find(|name| replaces_target(name));
         if let Some(name) = replacing {
             let why = format!("its header `{name}` may replace the method, host or path");
@@ -156,7 +156,7 @@ impl<R: Resolve> Sender<R> {
 
         let is_head = request.method() == Method::HEAD;
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
-        let check = |address| grant.allow_address(by, address);
+        let check = |address| grant.allow_address(permission, address);
         let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
         let response = connection.exchange(request).await?;
         let (mut head, body) = response.into_parts();

@@ -1,7 +1,7 @@
-//! The issuers of access tokens. The host verifies tokens with their keys.
+//! The issuers of access tokens, whose keys verify tokens.
 //!
-//! The host names an issuer by the address of its keys. It cannot choose another address, the
-//! method or a header.
+//! The host names an issuer by the address of its keys. It cannot choose another address, a method or
+//! a header.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
@@ -16,16 +16,17 @@ use crate::target::Target;
 
 /// The issuers whose keys may be fetched.
 pub(crate) struct Issuers<R> {
-    /// The address of each issuer's keys, with its own resolver: no issuer waits for the name
-    /// server of another issuer, or of guests.
+    /// The address of each issuer's keys, with its own resolver, so that no issuer waits for names of
+    /// other issuers or of guests.
     pub(crate) resolvers: Vec<(String, R)>,
-    /// Trusts only Mozilla's authorities: an operator adds others for tools, not for tokens.
+    /// Trusts only Mozilla's authorities. An operator adds others for tools, not for tokens.
     pub(crate) tls: TlsConnector,
 }
 
 impl<R: Resolve> Issuers<R> {
-    /// Requests the keys at this address. The operator chose the address, so its host may resolve
-    /// to any IP address.
+    /// Requests the keys at this address.
+    ///
+    /// Its host may resolve to any IP address, because the operator chose it.
     pub(crate) async fn fetch_keys(
         &self,
         address: &HeaderValue,

@@ -1,21 +1,21 @@
-//! The HTTP requests of tools: which of them an operator allows, and the process that sends
-//! them. It also fetches the keys of issuers of access tokens.
+//! The HTTP requests of tools: which requests an operator allows, and the process that sends them.
+//! It also fetches the keys of issuers of access tokens.
 //!
-//! - `address`: addresses that are not public.
+//! - `address`: tells public IP addresses from others.
 //! - `target`: the method and address of a request, normalised.
 //! - `rule`: the operator's rules.
 //! - `policy`: the grant of a component.
 //! - `coverage`: compares what a component asks for with its grant.
-//! - `message`: what the host and the process tell each other besides HTTP.
-//! - `resolve`: host names.
+//! - `message`: the headers that the host and the process exchange.
+//! - `resolve`: resolves host names.
 //! - `driven`: connections that the readers of responses drive.
 //! - `connect`: connections to servers.
 //! - `issuer`: the requests for issuers' keys.
-//! - `secrets`: the secrets, and the search for them in responses.
+//! - `secrets`: secrets, and the search for them in responses.
 //! - `forward`: sends one request.
-//! - `serve`: the process.
-//! - `client`: the host's end.
-//! - `process`: starts the process, and starts it again.
+//! - `serve`: receives requests in the process.
+//! - `client`: the host's handle to the process.
+//! - `process`: starts and restarts the process.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.

@@ -1,5 +1,4 @@
-//! The headers by which the host and the egress process speak of a request, besides the
-//! request and its response themselves.
+//! The headers that the host and the egress process add to a request and its response.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The component file whose grant covers the request.
 pub(crate) const GRANT: HeaderName = HeaderName::from_static("skillhost-grant");
 
-/// The address of an issuer's keys. A request with it has no body, and gets the keys.
+/// The address of an issuer's keys. A request with this header has no body, and returns the keys.
 pub(crate) const ISSUER: HeaderName = HeaderName::from_static("skillhost-issuer");
 
 /// The name of a secret and its placeholder in this call, with `=` between them.
@@ -19,7 +18,7 @@ pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("skillhost-outcom
 /// The result of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The failure, if there is no response of the server.
+    /// The failure, if the server's response is missing or withheld.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// The address that the request was sent to.
@@ -36,7 +35,7 @@ pub struct Outcome {
 /// The reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The kind, which the guest learns.
+    /// The kind, which is shown to the guest.
     pub kind: FailureKind,
     /// The explanation, for the operator.
     pub why: String,
@@ -56,14 +55,14 @@ pub enum FailureKind {
     Timeout,
     /// The server's certificate is not valid.
     Certificate,
-    /// The server does not speak HTTP as it should.
+    /// The server does not follow HTTP.
     Protocol,
     /// The response contains a secret.
     Secret,
 }
 
-/// The maximum length of an explanation. Guards against: servers that fill the operator's log, for
-/// example by the names in their certificates.
+/// The maximum length of an explanation. Guards against: servers that fill the operator's log, such
+/// as with the names in their certificates.
 const MAX_WHY: usize = 500;
 
 impl FailureKind {
@@ -82,10 +81,10 @@ impl FailureKind {
 }
 
 impl Failure {
-    /// Creates a failure. The explanation is shortened, and keeps only printable ASCII.
+    /// Creates a failure. Shortens the explanation, and keeps only its printable ASCII.
     pub fn new(kind: FailureKind, why: impl ToString) -> Self {
         let why = why.to_string();
-        // A line of a log has no control characters, and a header only those of ASCII.
+        // Lines of a log must have no control characters, and headers only ASCII.
         let shown = why.chars().filter(|c| (' '..='~').contains(c));
         Self {
             kind,
@@ -95,14 +94,14 @@ impl Failure {
 }
 
 impl Outcome {
-    /// Takes the outcome out of the headers of a response.
+    /// Removes the outcome from the headers of a response.
     pub fn take(headers: &mut HeaderMap) -> Option<Self> {
         serde_json::from_slice(headers.remove(&OUTCOME)?.as_bytes()).ok()
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
         let mut json = serde_json::to_string(self).unwrap_or_default();
-        // A header has no other characters.
+        // A header can have no other characters.
         json.retain(|c| (' '..='~').contains(&c));
         HeaderValue::try_from(json).unwrap_or(HeaderValue::from_static("{}"))
     }

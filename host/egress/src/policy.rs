@@ -242,14 +242,18 @@ impl NetworkGrant {
     /// # Errors
     ///
     /// If the request must not be sent to it.
-    pub fn allow_address(&self, by: Permission<'_>, address: SocketAddr) -> Result<(), Denial> {
+    pub fn allow_address(
+        &self,
+        permission: Permission<'_>,
+        address: SocketAddr,
+    ) -> Result<(), Denial> {
         let (ip, port) = (canonical(address.ip()), address.port());
         let is_private = |granted: &PrivateAddress| granted.covers(ip, port);
         let is_granted = !self.asks && self.private.iter().any(is_private)
-            || by.is_localhost() && ip.is_loopback();
+            || permission.is_localhost() && ip.is_loopback();
         match is_granted {
             true => Ok(()),
-            false if by.is_plain() => Err(Denial::Plain),
+            false if permission.is_plain() => Err(Denial::Plain),
             false if is_public(ip) => Ok(()),
             false => Err(Denial::PrivateAddress(ip)),
         }
@@ -261,24 +265,25 @@ impl NetworkGrant {
     ///
     /// If the request is denied, whatever addresses the host has.
     pub fn allow_unresolved(&self, target: &Target) -> Result<Permission<'_>, Denial> {
-        let by = self.allow(target)?;
-        self.allow_host(by, target.address(), target.port())?;
-        Ok(by)
+        let permission = self.allow(target)?;
+        self.allow_host(permission, target.address(), target.port())?;
+        Ok(permission)
     }
 
     /// Checks a host that may be a name with any addresses.
     pub(crate) fn allow_host(
         &self,
-        by: Permission<'_>,
+        permission: Permission<'_>,
         address: Option<IpAddr>,
         port: u16,
     ) -> Result<(), Denial> {
         if let Some(address) = address {
-            return self.allow_address(by, SocketAddr::new(address, port));
+            return self.allow_address(permission, SocketAddr::new(address, port));
         }
         let mut private = self.private.iter();
-        let may_be_plain = by.is_localhost() || private.any(|granted| granted.covers_port(port));
-        match by.is_plain() && !may_be_plain {
+        let may_be_plain =
+            permission.is_localhost() || private.any(|granted| granted.covers_port(port));
+        match permission.is_plain() && !may_be_plain {
             true => Err(Denial::Plain),
             false => Ok(()),
         }
@@ -517,9 +522,9 @@ mod tests {
             assert_eq!(allowed.err(), expected, "{uri}");
         }
         let localhost = target("https://localhost/").unwrap();
-        let by = grant.allow(&localhost).unwrap();
+        let permission = grant.allow(&localhost).unwrap();
         for address in ["127.0.0.1:443", "10.0.0.1:443"] {
-            let allowed = grant.allow_address(by, address.parse().unwrap());
+            let allowed = grant.allow_address(permission, address.parse().unwrap());
             assert!(allowed.is_err(), "{address}");
         }
         let public = target("https://e.org/").unwrap();

@@ -1,10 +1,9 @@
-//! The egress process, and the process that starts it again.
+//! The two egress processes: the sender of requests, and the supervisor that restarts it.
 //!
-//! The host starts the first process before it confines itself, and sends it the grants. The
-//! first process reads the files of secrets, and starts a second one, which confines itself and
-//! sends the requests. Both have the same control socket: after the second process failed, the
-//! next one continues with the requests that wait in it. The first process reads nothing from
-//! the network or from the control socket.
+//! The host starts the supervisor before it confines itself, and sends it the grants. The supervisor
+//! reads the files of secrets, and starts the sender, which confines itself and sends the requests.
+//! Both have the same control socket, so if a sender fails, the next one continues with the requests
+//! that wait in the socket. The supervisor reads nothing from the network or the control socket.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,23 +40,23 @@ use crate::resolve::SystemResolver;
 use crate::secrets::{SecretValue, Secrets};
 use crate::serve::{MAX_REQUESTS, serve};
 
-/// The only argument of the first process. It is not a verb for people.
+/// The only argument of the supervisor. It is not a verb for users.
 pub const SUPERVISOR_ARGUMENT: &str = "egress";
 
-/// The only argument of the process that sends requests.
+/// The only argument of the sender.
 pub const SENDER_ARGUMENT: &str = "egress-sender";
 
 /// The maximum bytes of the grants and secrets.
 const MAX_SETTINGS_BYTES: usize = 16 << 20;
 
-/// The time between two looks at the files of the resolver.
+/// The time between two checks of the resolver's files.
 const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The first and the longest wait before a process that failed is started again. Guards against: a
-/// process that fails at each start.
+/// The first and the longest delay before a failed sender is restarted. Guards against: a sender that
+/// fails at each start.
 const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
-/// The maximum number of names that are resolved at the same time for guests.
+/// The maximum number of names that are resolved for guests at the same time.
 const MAX_RESOLVING: usize = 64;
 
 /// The maximum bytes of a message about the start of the process.
@@ -71,7 +70,7 @@ const MAX_AUTHORITIES_BYTES: u64 = 4 << 20;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EgressSettings {
     components: BTreeMap<String, ComponentSettings>,
-    /// A file of further certificate authorities, in PEM.
+    /// A file of additional certificate authorities, in PEM.
     authorities: Option<PathBuf>,
     /// The users and groups who may change the files, besides root and this user.
     trusted: Vec<String>,
@@ -87,13 +86,13 @@ struct ComponentSettings {
     files: BTreeMap<String, PathBuf>,
 }
 
-/// The settings of the process that sends requests.
+/// The settings of the sender.
 #[derive(Serialize, Deserialize)]
 struct SenderSettings {
     grants: BTreeMap<String, NetworkGrant>,
     /// The values of secrets, by component file and name.
     secrets: BTreeMap<String, BTreeMap<String, String>>,
-    /// Further certificate authorities, in PEM, for the requests of components.
+    /// Additional certificate authorities for the requests of components, in PEM.
     authorities: String,
     /// The addresses of issuers' keys.
     issuers: Vec<String>,
@@ -117,7 +116,7 @@ impl EgressSettings {
         self
     }
 
-    /// Adds an issuer with the address of its keys, whose host may be private.
+    /// Adds an issuer by the address of its keys. Its host may be private.
     pub fn issuer(mut self, address: impl Into<String>) -> Self {
         self.issuers.push(address.into());
         self
@@ -142,8 +141,10 @@ impl EgressSettings {
         self
     }
 
-    /// Starts the first process. `program` must run [`supervise`] if its only argument is
-    /// [`SUPERVISOR_ARGUMENT`], and [`send_requests`] if it is [`SENDER_ARGUMENT`].
+    /// Starts the supervisor.
+    ///
+    /// `program` must run [`supervise`] if its only argument is [`SUPERVISOR_ARGUMENT`], and
+    /// [`send_requests`] if it is [`SENDER_ARGUMENT`].
     ///
     /// # Errors
     ///
@@ -155,13 +156,13 @@ impl EgressSettings {
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::from(OwnedFd::from(theirs)))
-            // Ctrl-C must end only the server, which may have calls to finish.
+            // Ctrl-C must end only the server, which may still have to finish calls.
             .process_group(0)
             .spawn()
             .context("cannot start the egress process")?;
         let stdin = first.stdin.take().context("the process has no stdin")?;
         write_message(&stdin, Kind::Request, &serde_json::to_vec(self)?)?;
-        // The first process ends when this end of its stdin is closed.
+        // The supervisor ends when this end of its stdin is closed.
         let lifetime = stdin.into();
         Ok(StartingEgress {
             control: ours,
@@ -170,7 +171,7 @@ impl EgressSettings {
     }
 }
 
-/// A process that starts.
+/// An egress process that is starting.
 #[derive(Debug)]
 pub struct StartingEgress {
     control: UnixStream,
@@ -182,7 +183,7 @@ impl StartingEgress {
     ///
     /// # Errors
     ///
-    /// If it could not.
+    /// If the process could not read them, or has ended.
     pub fn wait(self) -> anyhow::Result<EgressClient> {
         let answer = read_message(&self.control, MAX_START_BYTES)?;
         let answer = answer.context("the egress process ended at its start")?;
@@ -197,13 +198,14 @@ impl StartingEgress {
     }
 }
 
-/// Runs the first process, until the host that started it ends. A rule of the process sandbox does
-/// not apply to a file that was replaced, so a new process is started if one of the
-/// `resolver_files` is.
+/// Runs the supervisor until the host that started it ends.
+///
+/// Starts a new sender when one of `resolver_files` is replaced, because the old sender's process
+/// sandbox has no rule for the new file.
 ///
 /// # Errors
 ///
-/// If the settings cannot be read, or a process cannot start.
+/// If the settings cannot be read, or a sender cannot start.
 pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
     forbid_core_dumps()?;
     let stdin = io::stdin();
@@ -229,8 +231,8 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
         let start = Instant::now();
         let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
-        match wait(&sender, resolver_files, &files)? {
-            // Nobody waits for the requests any more. Escaped code may have made some that never end.
+        match wait_for_event(&sender, resolver_files, &files)? {
+            // Nobody waits for the requests any more, and escaped code can make some that never end.
             Event::HostGone => {
                 for sender in replaced.iter_mut().chain([&mut sender]) {
                     sender.kill()?;
@@ -238,7 +240,7 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
                 }
                 return Ok(());
             }
-            // It ends after the requests that it has.
+            // The old sender ends after its current requests.
             Event::FilesReplaced => {
                 drop(sender.stdin.take());
                 replaced.push(sender);
@@ -246,7 +248,7 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
             Event::SenderGone => {
                 let status = sender.wait()?;
                 if status.success() {
-                    // Only the end of the host ends it without an error.
+                    // A sender ends without an error only after the host has ended.
                     return Ok(());
                 }
                 eprintln!("skillhost: the egress process failed and is started again: {status}");
@@ -260,8 +262,7 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// Runs the process that sends requests. The caller has confined it, and called
-/// [`forbid_core_dumps`] before.
+/// Runs the sender. The caller has confined the process, and called [`forbid_core_dumps`].
 ///
 /// # Errors
 ///
@@ -272,7 +273,7 @@ pub fn send_requests() -> anyhow::Result<()> {
         return Ok(());
     };
     let settings: SenderSettings = serde_json::from_slice(&message.bytes)?;
-    // One more for the name of each issuer.
+    // Each issuer needs one more, for its own resolver.
     let max_resolving = MAX_RESOLVING + settings.issuers.len();
     let sender = settings.sender()?;
     let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -282,7 +283,7 @@ pub fn send_requests() -> anyhow::Result<()> {
         .build()?;
     let (gone, is_gone) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
-        // Nothing more is sent, so this returns when the other end is closed.
+        // The supervisor sends nothing more, so this returns when it closes its end.
         let _ = read_message(io::stdin().lock(), 0);
         let _ = gone.send(());
     });
@@ -290,16 +291,15 @@ pub fn send_requests() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An event that ends the wait for a process.
+/// An event that the supervisor waits for.
 enum Event {
     HostGone,
     SenderGone,
     FilesReplaced,
 }
 
-/// Waits until the host or the process that sends requests is gone, or a file of the resolver was
-/// replaced.
-fn wait(
+/// Waits until the host or the sender has ended, or a file of the resolver was replaced.
+fn wait_for_event(
     sender: &Child,
     resolver_files: &[&str],
     known: &[Option<(u64, u64)>],
@@ -338,7 +338,7 @@ pub fn forbid_core_dumps() -> anyhow::Result<()> {
     forbidden.context("cannot forbid core dumps")
 }
 
-/// Identifies files. A file that is missing has no identity.
+/// Returns the device and inode of each file, or `None` if it is missing.
 fn identities(files: &[&str]) -> Vec<Option<(u64, u64)>> {
     let identity = |path: &&str| {
         let metadata = fs::metadata(path).ok()?;
@@ -356,7 +356,7 @@ fn start_sender(settings: &[u8]) -> anyhow::Result<Child> {
         .spawn()
         .context("cannot start the egress process")?;
     if let Some(stdin) = &sender.stdin {
-        // If the process has ended, its status says so.
+        // If the sender has ended already, its exit status shows that later.
         let _ = write_message(stdin, Kind::Request, settings);
     }
     Ok(sender)
@@ -397,7 +397,7 @@ impl EgressSettings {
     }
 }
 
-/// Reads a secret. White space at the end of the file is not part of it.
+/// Reads a secret, without white space at its end.
 fn read_secret(file: &Path, trust: &Trust) -> anyhow::Result<String> {
     let file = named_file::open_private(file, trust, &Opener::DIRECT)?;
     let value = named_file::read_all_text(file, MAX_SECRET_BYTES)?;
@@ -444,7 +444,7 @@ impl SenderSettings {
     }
 }
 
-/// Trusts Mozilla's certificate authorities, and further ones in PEM.
+/// Creates a connector that trusts Mozilla's certificate authorities, and additional ones in PEM.
 fn connector(authorities: &str) -> anyhow::Result<TlsConnector> {
     let mut roots = RootCertStore {
         roots: webpki_roots::TLS_SERVER_ROOTS.into(),

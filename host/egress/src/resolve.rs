@@ -1,4 +1,4 @@
-//! The addresses of host names.
+//! Resolves host names to IP addresses.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// A resolver of host names. Tests have one of their own.
+/// A resolver of host names. Tests have another implementation.
 pub(crate) trait Resolve: Send + Sync + 'static {
     /// Returns the addresses of a host name.
     fn resolve(
@@ -20,13 +20,13 @@ pub(crate) trait Resolve: Send + Sync + 'static {
 /// The resolver of the machine's C library.
 #[derive(Debug)]
 pub(crate) struct SystemResolver {
-    /// The names that may be resolved now. The C library cannot be interrupted, so a name keeps its
-    /// slot after its request is gone.
+    /// The free slots for names. The C library cannot be interrupted, so a name keeps its slot even
+    /// after its request has ended.
     slots: Arc<Semaphore>,
 }
 
 impl SystemResolver {
-    /// Creates a resolver of this many names at the same time. The runtime needs a blocking thread
+    /// Creates a resolver of at most `max` names at the same time. The runtime needs a blocking thread
     /// for each.
     pub(crate) fn new(max: usize) -> Self {
         let slots = Arc::new(Semaphore::new(max));

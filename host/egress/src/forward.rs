@@ -1,5 +1,5 @@
-//! Sends one request of the host to its server: that of a component if its grant allows it, or one
-//! for an issuer's keys.
+//! Sends one request of the host to a server: a request of a component if its grant allows it, or a
+//! request for an issuer's keys.
 
 mod echo;
 
@@ -25,7 +25,7 @@ use crate::resolve::Resolve;
 use crate::secrets::Secrets;
 use crate::target::{Target, TargetError};
 
-/// The minimum bytes of a placeholder. Guards against: texts that are in a request by chance.
+/// The minimum bytes of a placeholder. Guards against: placeholders that occur in a request by chance.
 const MIN_PLACEHOLDER: usize = 16;
 
 /// Headers that concern one connection, or that this process sets itself.
@@ -41,22 +41,22 @@ const DROPPED: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Headers by which some servers replace the method, the host or the path, besides those that
-/// [`replaces_target`] recognizes by their words. Guards against: a request that does something else
-/// than its rule allows.
+/// Headers with which some servers replace the method, the host or the path, besides those that
+/// [`replaces_target`] recognizes by their words. Guards against: requests that do more than their
+/// rule allows.
 const OVERRIDES: [&str; 3] = ["destination", "x_host", "x_http_method"];
 
 /// The methods of requests without a body.
 const NO_BODY: [&str; 2] = ["GET", "HEAD"];
 
-/// Headers that ask for a part of a response. Guards against: a guest that reads a secret piece by
+/// Headers that request a part of a response. Guards against: a guest that reads a secret piece by
 /// piece.
 const RANGES: [&str; 5] = ["a_im", "if_range", "range", "request_range", "x_ms_range"];
 
 /// The body of a response to the host.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The grants, secrets, issuers and connections of the process that sends requests.
+/// The grants, secrets, issuers and connectors that send requests.
 pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,
@@ -67,7 +67,7 @@ pub(crate) struct Sender<R> {
 }
 
 impl<R: Resolve> Sender<R> {
-    /// Answers a request of the host: with the server's response, or with a failure.
+    /// Answers a request of the host with the server's response or a failure.
     pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response<ResponseBody> {
         let mut outcome = Outcome::default();
         let answered = match request.headers_mut().remove(ISSUER) {
@@ -125,7 +125,7 @@ impl<R: Resolve> Sender<R> {
         }
         let method = request.method();
         let has_body = !request.body().is_end_stream();
-        // Some servers ignore the body of such a request, and read it as the next request.
+        // Some servers ignore the body of a GET or HEAD request, and read it as the next request.
         if has_body
             && NO_BODY
                 .iter()
@@ -143,7 +143,7 @@ impl<R: Resolve> Sender<R> {
                 );
                 return Err(denied(&why));
             }
-            // The search finds no encoded or compressed secret.
+            // The search does not find encoded or compressed secrets.
             let choices = [header::ACCEPT_CHARSET, header::ACCEPT_ENCODING];
             remove_like(request.headers_mut(), &choices);
             let identity = HeaderValue::from_static("identity");
@@ -165,13 +165,13 @@ impl<R: Resolve> Sender<R> {
             head.headers.remove(header::CONTENT_LENGTH);
         }
         head.headers.remove(OUTCOME);
-        // The end of a body of HTTP/1.0 is that of its connection: the host would take a body that
-        // was cut off for a whole one.
+        // In HTTP/1.0, a body ends with its connection, so the host could mistake a truncated body for
+        // a whole one.
         head.version = Version::HTTP_11;
-        // They have the reason phrase, which may contain a secret.
+        // The extensions have the reason phrase, which can contain a secret.
         head.extensions.clear();
         if receives_secrets && is_part(&head) {
-            let why = "the server sent a part of a response, which may be a part of a secret";
+            let why = "the server sent a part of a response, which may contain a part of a secret";
             return Err(Failure::new(FailureKind::Secret, why));
         }
         let secrets = self.secrets.search(&target);
@@ -183,9 +183,9 @@ impl<R: Resolve> Sender<R> {
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
-    /// Replaces the placeholders in the headers by the secrets, and returns their names.
+    /// Replaces the placeholders in the headers with secrets, and returns the names of the secrets.
     ///
-    /// Finds a placeholder only as it is: not in base64, so not in Basic authentication.
+    /// Finds no placeholder that is encoded, such as in base64 for Basic authentication.
     fn insert_secrets(
         &self,
         component: &str,
@@ -229,14 +229,14 @@ impl<R: Resolve> Sender<R> {
     }
 }
 
-/// Returns the request as the server gets it.
+/// Returns the request in the form that the server gets.
 fn for_server(
     request: Request<Incoming>,
     target: &Target,
 ) -> Result<Request<Incoming>, TargetError> {
     let (mut head, body) = request.into_parts();
     remove_like(&mut head.headers, &DROPPED);
-    // That of the body is set again.
+    // hyper sets the length of the body again.
     remove_like(&mut head.headers, &[header::CONTENT_LENGTH]);
     let host = HeaderValue::try_from(target.authority()).map_err(|_| TargetError::Host)?;
     head.headers.insert(header::HOST, host);
@@ -252,8 +252,8 @@ fn remove_like(headers: &mut HeaderMap, removed: &[HeaderName]) {
     }
 }
 
-/// Returns whether a server may take a header for one of others. CGI and WSGI turn every character
-/// but letters and digits into `_`.
+/// Returns whether a server can mistake a header for one of `others`. CGI and WSGI turn all characters
+/// except letters and digits into `_`.
 fn is_like_any(name: &HeaderName, others: &[HeaderName]) -> bool {
     let name = as_variable(name.as_str());
     others
@@ -270,8 +270,8 @@ fn as_variable(name: &str) -> String {
     name.chars().map(read).collect()
 }
 
-/// Returns the names of the headers and trailers of a request. Only the trailers that `Trailer`
-/// declares are sent.
+/// Returns the names of the headers and trailers of a request. Only trailers that `Trailer` declares
+/// are sent.
 fn headers_and_trailers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let trailers = headers.get_all(header::TRAILER).iter();
     let trailers = trailers.filter_map(|value| value.to_str().ok());
@@ -279,7 +279,7 @@ fn headers_and_trailers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers.keys().map(HeaderName::as_str).chain(trailers)
 }
 
-/// Returns whether a response may be a part of another one.
+/// Returns whether a response can be a part of a larger response.
 fn is_part(head: &response::Parts) -> bool {
     let content_type = head.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.map(|value| value.as_bytes().to_ascii_lowercase());
@@ -289,8 +289,8 @@ fn is_part(head: &response::Parts) -> bool {
         || content_type.is_some_and(|it| it.trim_ascii_start().starts_with(b"multipart/byteranges"))
 }
 
-/// Returns whether some servers take the method, the host or the path from a header. Frameworks and
-/// proxies have many such headers, but name them alike.
+/// Returns whether some servers read the method, the host or the path from a header. Frameworks and
+/// proxies have many of these headers, with similar names.
 fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
     let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));

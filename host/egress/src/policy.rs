@@ -21,8 +21,7 @@ pub struct NetworkGrant {
     pub(crate) secrets: Vec<SecretUse>,
 }
 
-/// An address that requests may be sent to although it is not public: an IP address and
-/// optionally a port.
+/// A non-public address that requests may be sent to: an IP address and optionally a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrivateAddress {
@@ -30,11 +29,11 @@ pub struct PrivateAddress {
     port: Option<u16>,
 }
 
-/// The place where a secret may be sent.
+/// A secret, with the only header and hosts that it may be sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SecretParts", into = "SecretParts")]
 pub struct SecretUse {
-    /// The name of the secret, which is the name of the guest's environment variable.
+    /// The name of the secret, and of the guest's environment variable.
     pub(crate) name: String,
     /// The only header that may have it.
     pub(crate) header: HeaderName,
@@ -98,7 +97,7 @@ impl Permission<'_> {
         matches!(self, Self::Rule(rule) if rule.is_plain())
     }
 
-    /// Returns whether the host is `localhost`, which is then allowed to be this machine.
+    /// Returns whether the host is `localhost`, which may resolve to this machine.
     pub fn is_localhost(&self) -> bool {
         matches!(self, Self::Rule(rule) if rule.is_localhost())
     }
@@ -123,7 +122,7 @@ pub enum Denial {
     NoRule,
     /// The grant asks a person, and the request has no TLS.
     PlainAsk,
-    /// The host has an address that is not public, and that the grant does not name.
+    /// The host has an address that is neither public nor named by the grant.
     PrivateAddress(IpAddr),
     /// The request has no TLS, and its host is neither `localhost` nor in `network_private`.
     Plain,
@@ -161,10 +160,10 @@ impl NetworkGrant {
         Self::default()
     }
 
-    /// Creates a grant that lets a person allow public origins over TLS, one by one. It has no use
-    /// for rules, private addresses and secrets: those added to it allow nothing.
+    /// Creates a grant that lets a person allow public origins over TLS, one by one.
     ///
-    /// The egress process allows each such origin. The host asks the person.
+    /// The host asks the person; the egress process allows all these origins. Rules, private addresses
+    /// and secrets that are added to this grant allow nothing.
     pub fn ask() -> Self {
         Self {
             asks: true,
@@ -205,7 +204,7 @@ impl NetworkGrant {
         self.rules.iter()
     }
 
-    /// Returns the addresses that requests may be sent to although they are not public.
+    /// Returns the non-public addresses that requests may be sent to.
     pub fn private_addresses(&self) -> impl Iterator<Item = &PrivateAddress> {
         self.private.iter()
     }
@@ -237,7 +236,7 @@ impl NetworkGrant {
         rule.map(Permission::Rule).ok_or(Denial::NoRule)
     }
 
-    /// Checks an address that the host of an allowed request has.
+    /// Checks an address of the host of an allowed request.
     ///
     /// # Errors
     ///
@@ -259,18 +258,18 @@ impl NetworkGrant {
         }
     }
 
-    /// Returns what allows a request, as far as this is known before the host's name is resolved.
+    /// Returns the permission for a request, as far as it is known before the host is resolved.
     ///
     /// # Errors
     ///
-    /// If the request is denied, whatever addresses the host has.
+    /// If the request is denied for every address that the host can have.
     pub fn allow_unresolved(&self, target: &Target) -> Result<Permission<'_>, Denial> {
         let permission = self.allow(target)?;
         self.allow_host(permission, target.address(), target.port())?;
         Ok(permission)
     }
 
-    /// Checks a host that may be a name with any addresses.
+    /// Checks a host: an IP address, or a name that can resolve to any addresses.
     pub(crate) fn allow_host(
         &self,
         permission: Permission<'_>,
@@ -329,7 +328,7 @@ impl FromStr for PrivateAddress {
             (_, Ok(address)) if address.port() != 0 => (address.ip(), Some(address.port())),
             _ => {
                 let why = format!(
-                    "`{}` is no IP address with an optional port, such as `10.1.2.3:8080` or \
+                    "`{}` is not an IP address with an optional port, such as `10.1.2.3:8080` or \
                      `[fd00::1]:8080`",
                     text.escape_debug()
                 );
@@ -357,9 +356,11 @@ impl SecretUse {
             |why: String| RuleError::new(format!("secret `{}`: {why}", name.escape_debug()));
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(error("its name is not that of a variable".to_owned()));
+            return Err(error(
+                "its name is not a valid name of a variable".to_owned(),
+            ));
         }
-        let not_header = |_| error(format!("`{}` is no header", header.escape_debug()));
+        let not_header = |_| error(format!("`{}` is not a header", header.escape_debug()));
         let header = HeaderName::from_bytes(header.as_bytes()).map_err(not_header)?;
         let host = |text: S| match read_authority(text.as_ref()) {
             Ok((host, port)) => Ok((host, port.unwrap_or(443))),

@@ -11,9 +11,9 @@ use crate::target::{Host, Target, TargetError, is_label, read_authority, read_pa
 
 /// A rule that allows requests: methods, a scheme, a host, a port and a path.
 ///
-/// Without methods it allows all. In the host, `*` stands for one whole label. In the path, `*`
-/// stands for characters other than `/`, and at the end for any characters. Without a path, it
-/// allows all paths. Queries are not compared.
+/// Without methods, it allows all methods. Without a path, it allows all paths. In the host, `*`
+/// matches one whole label. In the path, `*` matches characters other than `/`, and at the end any
+/// characters. Queries are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
@@ -83,7 +83,7 @@ impl NetworkRule {
         !self.is_tls
     }
 
-    /// Returns whether the host is `localhost`, which is then allowed to be this machine.
+    /// Returns whether the host is `localhost`, which may resolve to this machine.
     pub fn is_localhost(&self) -> bool {
         matches!(&self.host, HostPattern::Labels(labels)
             if labels.len() == 1 && labels[0].as_deref() == Some("localhost"))
@@ -187,7 +187,7 @@ fn read_host_pattern(authority: &str) -> Result<(HostPattern, Option<u16>), Targ
         _ => Err(TargetError::Host),
     });
     let labels: Vec<_> = labels.collect::<Result<_, _>>()?;
-    // `https://*` and `https://*.com` would allow nearly everything by one character.
+    // Refuses rules such as `https://*` and `https://*.com`, which would allow nearly everything.
     let are_named = labels
         .iter()
         .rev()
@@ -237,8 +237,8 @@ pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
     is_start || path_segments.next().is_none()
 }
 
-/// Returns whether a segment matches a pattern, or begins with it.
-fn matches_segment(pattern: &str, segment: &str, may_go_further: bool) -> bool {
+/// Returns whether a segment matches a pattern. With `is_start`, the segment may also be longer.
+fn matches_segment(pattern: &str, segment: &str, is_start: bool) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = segment.strip_prefix(first) else {
@@ -246,10 +246,10 @@ fn matches_segment(pattern: &str, segment: &str, may_go_further: bool) -> bool {
     };
     let mut parts = parts.peekable();
     if parts.peek().is_none() {
-        return may_go_further || rest.is_empty();
+        return is_start || rest.is_empty();
     }
     while let Some(part) = parts.next() {
-        if parts.peek().is_none() && !may_go_further {
+        if parts.peek().is_none() && !is_start {
             return rest.ends_with(part);
         }
         match rest.find(part) {

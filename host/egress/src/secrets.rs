@@ -1,7 +1,7 @@
-//! The secrets of all components, and the search for them in what a server sends.
+//! The secrets of all components, and the search for them in responses.
 //!
-//! A server may send a secret in another response than that to the request that had it, and to
-//! another component. So each response is searched for the secrets of all.
+//! A server can send a secret in its response to another request, or to another component. So each
+//! response is searched for the secrets of all components.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use crate::message::Failure;
 use crate::policy::NetworkGrant;
 use crate::target::{Host, Target};
 
-/// The minimum bytes of a secret that is searched for in the responses of all hosts. Guards
-/// against: servers that send all short texts, so that a guest sees which one is a secret.
+/// The minimum bytes of a secret that is searched for in the responses of all hosts.
+///
+/// Guards against: servers that send all short texts, so that a guest sees which one is a secret.
 const MIN_EVERYWHERE: usize = 16;
 
 /// The value of a secret. It is never shown.
@@ -26,8 +27,8 @@ pub(crate) struct Secrets {
     /// The values, by component file and name.
     values: BTreeMap<(String, String), SecretValue>,
     known: Vec<KnownSecret>,
-    /// The number of bytes at the end of a piece of a body, and at the start of the next, that are
-    /// needed to find a secret between them.
+    /// The bytes at the end of a piece of a body, and at the start of the next one, that are searched
+    /// for a secret across both.
     overlap: usize,
 }
 
@@ -36,7 +37,7 @@ struct KnownSecret {
     /// Its name and component, for the operator.
     name: String,
     finder: Finder<'static>,
-    /// The secret as it is in the name of a header.
+    /// The secret in lower case, as in the name of a header.
     lower: Vec<u8>,
     /// The hosts that may receive it.
     hosts: Vec<(Host, u16)>,
@@ -85,7 +86,7 @@ impl Secrets {
             .any(|secret| secret.hosts.contains(&origin))
     }
 
-    /// Returns the search for secrets in a response of this origin.
+    /// Returns the search for secrets in a response of the target's origin.
     pub(crate) fn search(self: &Arc<Self>, target: &Target) -> SecretSearch {
         SecretSearch {
             all: Arc::clone(self),
@@ -93,7 +94,7 @@ impl Secrets {
         }
     }
 
-    /// Replaces an explanation that contains a secret, in upper or lower case.
+    /// Replaces an explanation that contains a secret, in any case.
     pub(crate) fn hide(&self, failure: Failure) -> Failure {
         let text = failure.why.to_ascii_lowercase();
         let mut long = self.known.iter().filter(|secret| secret.is_long());
@@ -137,7 +138,7 @@ impl SecretSearch {
         Some(&*self.searched().find(is_in_bytes)?.name)
     }
 
-    /// Returns the name of a secret that begins in a piece of a body and ends in the next.
+    /// Returns the name of a secret that starts in a piece of a body and ends in the next one.
     pub(crate) fn find_between(&self, before: &[u8], after: &[u8]) -> Option<&str> {
         let after = &after[..after.len().min(self.overlap())];
         match before.is_empty() {
@@ -150,8 +151,9 @@ impl SecretSearch {
         self.all.overlap
     }
 
-    /// Returns the number of bytes at the end that may be the start of a secret that the host may
-    /// have received. For other secrets, a guest would learn from the delay how they begin.
+    /// Returns the number of bytes at the end that can be the start of a secret for this origin.
+    ///
+    /// Ignores other secrets: from the delay, a guest would learn how they start.
     pub(crate) fn start_at_end(&self, bytes: &[u8]) -> usize {
         let start = |secret: &KnownSecret| {
             let secret = secret.finder.needle();
@@ -159,16 +161,20 @@ impl SecretSearch {
             let mut lengths = (1..=longest).rev();
             lengths.find(|length| bytes.ends_with(&secret[..*length]))
         };
-        let own = self.all.known.iter().filter(|secret| self.is_own(secret));
+        let own = self
+            .all
+            .known
+            .iter()
+            .filter(|secret| self.may_receive(secret));
         own.filter_map(start).max().unwrap_or(0)
     }
 
     fn searched(&self) -> impl Iterator<Item = &KnownSecret> {
         let known = self.all.known.iter();
-        known.filter(|secret| secret.is_long() || self.is_own(secret))
+        known.filter(|secret| secret.is_long() || self.may_receive(secret))
     }
 
-    fn is_own(&self, secret: &KnownSecret) -> bool {
+    fn may_receive(&self, secret: &KnownSecret) -> bool {
         secret.hosts.contains(&self.origin)
     }
 }

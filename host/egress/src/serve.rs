@@ -1,5 +1,5 @@
-//! The process that sends requests. It gets a socket for each request, over which the host
-//! speaks HTTP with it.
+//! Receives requests in the process that sends them. The host sends it a socket for each request, and
+//! speaks HTTP over that socket.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -31,12 +31,13 @@ const MAX_HEAD_BYTES: usize = 512 << 10;
 /// The maximum number of headers of a request from the host.
 const MAX_HEADERS: usize = 1_024;
 
-/// The size of the buffer for a response to the host. The system may give a smaller one. With its
-/// default of 208 KiB, a body of 100 MiB takes 1.4 times as long.
+/// The size of the buffer for a response to the host. The system can choose a smaller one.
+///
+/// With the default of 208 KiB, a body of 100 MiB takes 1.4 times as long.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Sends requests until the other end of the socket is closed, or `ended` completes. Then waits for
-/// the requests that it has.
+/// the current requests.
 pub(crate) async fn serve<R: Resolve>(
     control: UnixStream,
     sender: Sender<R>,
@@ -45,7 +46,7 @@ pub(crate) async fn serve<R: Resolve>(
     serve_at_most(MAX_REQUESTS, control, sender, ended).await
 }
 
-/// As [`serve`], with another maximum number of guests' requests at the same time.
+/// Sends requests like [`serve`], with another maximum number of guests' requests at the same time.
 pub(crate) async fn serve_at_most<R: Resolve>(
     max: u32,
     control: UnixStream,
@@ -54,7 +55,7 @@ pub(crate) async fn serve_at_most<R: Resolve>(
 ) -> io::Result<()> {
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
-    // One more for each issuer, so that guests keep nobody from fetching keys.
+    // One more for each issuer, so that guests cannot block fetches of keys.
     let issuers = u32::try_from(sender.issuers.resolvers.len()).map_err(io::Error::other)?;
     let max = max + issuers;
     let sender = Arc::new(sender);
@@ -75,7 +76,7 @@ pub(crate) async fn serve_at_most<R: Resolve>(
         };
         let sender = Arc::clone(&sender);
         tokio::spawn(async move {
-            // The error is of one request, whose end the host sees.
+            // An error concerns only this request, and the host sees that it ended.
             let _ = serve_one(stream, &sender).await;
             drop(slot);
         });
@@ -84,8 +85,8 @@ pub(crate) async fn serve_at_most<R: Resolve>(
 
 /// Serves one request, until the host closes its socket. That cancels the request.
 async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Result<()> {
-    // hyper notices that a socket is closed only when it reads from it, which it does not while a
-    // server does not take the body of a request.
+    // hyper notices a closed socket only when it reads from it. It does not read while a server does
+    // not accept the body of a request.
     #[expect(
         deprecated,
         reason = "the new function is unsafe, for types whose descriptor changes"
@@ -98,7 +99,7 @@ async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Re
     let mut builder = http1::Builder::new();
     builder
         .keep_alive(false)
-        // The response has only the headers of its server.
+        // A response has only the headers of its server.
         .auto_date_header(false)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS);
@@ -106,8 +107,8 @@ async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Re
         _ = &mut closed => return Ok(()),
         _ = builder.serve_connection(TokioIo::new(stream), answer) => {}
     }
-    // Not closed yet: the host may still send a body that nobody wants, and would then miss the
-    // answer.
+    // Does not close the socket yet: the host may still be sending a body, and would then miss the
+    // response.
     watched.get_ref().shutdown(Shutdown::Write)?;
     closed.await.map(drop)
 }
@@ -123,7 +124,7 @@ async fn receive(control: &tokio::net::UnixStream) -> io::Result<Option<UnixStre
                 return Ok(Some(stream));
             }
             Ok(None) => return Ok(None),
-            // Nothing yet, or a byte without a socket.
+            // Nothing has arrived yet, or a byte without a socket.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::InvalidData) => {}
             Err(error) => return Err(error),

@@ -1,5 +1,4 @@
-//! The method and address of a request, in the one form that rules are compared with and that
-//! is sent.
+//! The method and address of a request, in one normal form to compare with rules and to send.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::{Method, Uri};
 use skillhost_skills::text::hidden::is_hidden;
 
-/// The maximum bytes of a path and query. Guards against: normalising without end.
+/// The maximum bytes of a path and query. Guards against: endless normalising.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
 /// The maximum number of times that escapes are decoded. Guards against: a path of escaped escapes,
@@ -25,9 +24,9 @@ pub struct Target {
     pub(crate) is_tls: bool,
     pub(crate) host: Host,
     pub(crate) port: u16,
-    /// The path, without dot segments, with escapes only where they are needed, in upper case.
+    /// The path without dot segments, with only the necessary escapes, in upper case.
     pub(crate) path: String,
-    /// The path with all escapes decoded, as a careless server may read it.
+    /// The path with all escapes decoded, as a careless server can read it.
     pub(crate) decoded_path: String,
     query: Option<String>,
 }
@@ -133,13 +132,13 @@ impl Target {
         }
     }
 
-    /// Returns the scheme, the host and the port, which is left out if it is the scheme's.
+    /// Returns the scheme, the host and the port, without the scheme's default port.
     pub fn origin(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 
-    /// Returns the host and the port, which is left out if it is the scheme's.
+    /// Returns the host and the port, without the scheme's default port.
     pub fn authority(&self) -> String {
         match (self.is_tls, self.port) {
             (true, 443) | (false, 80) => self.host(),
@@ -197,7 +196,7 @@ fn read_host(host: &str) -> Option<Host> {
     }
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let last = name.rsplit('.').next()?;
-    // The C library takes `127.1`, `0x7f000001` and `017700000001` for addresses.
+    // The C library reads `127.1`, `0x7f000001` and `017700000001` as addresses.
     if last.starts_with(|c: char| c.is_ascii_digit()) {
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
         if is_number {
@@ -219,7 +218,7 @@ pub(crate) fn is_label(label: &str) -> bool {
     (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_allowed)
 }
 
-/// Returns the normalised path, and the path as a server may read it that decodes all escapes.
+/// Returns the normalised path, and the path with all escapes decoded, as some servers read it.
 pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
     let path = if path.is_empty() { "/" } else { path };
     if !path.starts_with('/') {
@@ -227,7 +226,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
     }
     let path = remove_dot_segments(&decode_unreserved(path)?);
     let mut decoded = read_look_alikes(&path);
-    // A server may decode more than once.
+    // Some servers decode more than once.
     for decodings in 0.. {
         let Some(next) = decode(decoded.as_bytes()) else {
             break;
@@ -235,7 +234,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         if decodings == MAX_DECODINGS {
             return Err(TargetError::Path);
         }
-        // Some servers take bytes that are not UTF-8, such as `%c0%af`, for a `/`.
+        // Some servers read bytes that are not UTF-8, such as `%c0%af`, as a `/`.
         let next = String::from_utf8(next).map_err(|_| TargetError::Path)?;
         decoded = read_look_alikes(&next);
     }
@@ -247,23 +246,23 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
     if decoded.split('%').skip(1).any(is_unicode_escape) {
         return Err(TargetError::Path);
     }
-    // A `..` that is still here was hidden by an escape.
+    // An escape hid a `..` that is still here.
     match decoded.split('/').any(is_dots) {
         true => Err(TargetError::Path),
         false => Ok((path, decoded)),
     }
 }
 
-/// Returns whether a server may take a segment for `.` or `..`: some ignore text after a `;`, end
-/// the path at a decoded `?` or `#`, remove white space, or decode a `+` as a blank.
+/// Returns whether a server can read a segment as `.` or `..`. Some ignore text after a `;`, end the
+/// path at a decoded `?` or `#`, remove white space, or decode a `+` as a blank.
 fn is_dots(segment: &str) -> bool {
     let is_end = |c: char| ";?#+".contains(c) || c.is_whitespace() || c.is_control();
     let start = segment.trim_start_matches(is_end).split(is_end).next();
     [".", ".."].contains(&start.unwrap_or_default())
 }
 
-/// Returns the path that a lenient server may read: one that accepts `\` as `/`, normalises Unicode
-/// or converts it to a code page, or removes invisible characters.
+/// Returns the path as a lenient server can read it. Such a server accepts `\` as `/`, normalises
+/// Unicode or converts it to a code page, or removes invisible characters.
 fn read_look_alikes(path: &str) -> String {
     let mut read = String::with_capacity(path.len());
     let is_kept = |c: &char| !is_hidden(*c) || c.is_control() || c.is_whitespace();
@@ -284,14 +283,14 @@ fn read_look_alikes(path: &str) -> String {
     read
 }
 
-/// Returns whether a text after a `%` begins with `u` and four hexadecimal digits.
+/// Returns whether the text after a `%` starts with `u` and four hexadecimal digits.
 fn is_unicode_escape(text: &str) -> bool {
     let digits = text.strip_prefix(['u', 'U']).map(str::as_bytes);
     let digits = digits.and_then(<[u8]>::first_chunk::<4>);
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Decodes the escapes of characters that never need one, and writes the others in upper case.
+/// Decodes the escapes of characters that never need one, and writes other escapes in upper case.
 fn decode_unreserved(path: &str) -> Result<String, TargetError> {
     let mut text = String::with_capacity(path.len());
     let mut rest = path;
@@ -328,7 +327,7 @@ fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
     u8::try_from(high? * 16 + low?).ok()
 }
 
-/// Removes `.` and `..` from a path that begins with `/`.
+/// Removes `.` and `..` from a path that starts with `/`.
 fn remove_dot_segments(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -338,7 +337,7 @@ fn remove_dot_segments(path: &str) -> String {
                 if *segment == ".." {
                     kept.pop();
                 }
-                // The path then names a folder.
+                // Then the path names a folder.
                 if number + 1 == segments.len() {
                     kept.push("");
                 }
@@ -408,7 +407,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(target(&uri), Err(TargetError::Host), "{uri}");
         }
-        // Each decoding removes one level of 30,000.
+        // Each decoding removes one of 30,000 levels.
         let deep = format!("https://e.org/%{}", "25".repeat(30_000));
         assert_eq!(target(&deep), Err(TargetError::Path));
     }

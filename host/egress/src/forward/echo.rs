@@ -1,7 +1,7 @@
-//! Keeps servers from telling a guest the secrets that were sent to them.
+//! Keeps servers from sending secrets back to a guest.
 //!
-//! Finds a secret as it was sent, in the body or in trailers. Does not find one that the server has
-//! encoded or compressed: an operator gives a secret only to hosts that they trust with it.
+//! Finds a secret as it was sent, in the body or in trailers. Does not find one that the server
+//! encoded or compressed, because an operator gives a secret only to hosts that they trust with it.
 
 use std::mem;
 use std::pin::Pin;
@@ -14,20 +14,22 @@ use http_body::{Body, Frame, SizeHint};
 use crate::driven::DrivenBody;
 use crate::secrets::SecretSearch;
 
-/// The body of a response. It fails before it returns any part of a secret that its server may have
-/// received, and before it returns the last part of any other.
+/// The body of a response, searched for secrets.
+///
+/// It fails before it returns any part of a secret that its server may receive, and before it returns
+/// the last part of any other secret.
 pub(super) struct CheckedBody {
     body: DrivenBody,
     secrets: SecretSearch,
     /// The scheme, host and port, for the operator.
     origin: String,
-    /// The end of the body so far, if it may be the start of a secret.
+    /// The end of the body so far, if it can be the start of a secret.
     held: Bytes,
-    /// The end of what was returned, which may have the start of a secret.
+    /// The last returned bytes, which can contain the start of a secret.
     returned: Vec<u8>,
-    /// The trailers, while the bytes before them are returned.
+    /// The trailers, until the bytes before them are returned.
     trailers: Option<HeaderMap>,
-    /// The error that ends the body, while what comes before it is sent.
+    /// The error that ends the body, until the bytes before it are sent.
     error: Option<BoxError>,
     is_over: bool,
 }
@@ -48,7 +50,7 @@ impl CheckedBody {
         }
     }
 
-    /// Checks data, and returns what may be passed on now.
+    /// Checks data, and returns the bytes that can be passed on now.
     fn check_data(&mut self, data: Bytes) -> Result<Bytes, BoxError> {
         let mut data = match self.held.is_empty() {
             true => data,
@@ -70,8 +72,8 @@ impl CheckedBody {
         Ok(data)
     }
 
-    /// Fails if a secret was found. The head of the response is sent by then, so the operator is
-    /// told here.
+    /// Fails if a secret was found. Tells the operator, because the head of the response is sent
+    /// already.
     fn refuse(&self, found: Option<&str>) -> Result<(), BoxError> {
         let Some(name) = found else {
             return Ok(());
@@ -81,7 +83,7 @@ impl CheckedBody {
         Err("the response contains a secret".into())
     }
 
-    /// Returns the next frame, or `None` if the data of the body's next frame is held.
+    /// Returns the next frame, or `None` if all data of the body's next frame is held back.
     fn next(&mut self, frame: Option<Result<Frame<Bytes>, hyper::Error>>) -> Option<Next> {
         let Some(frame) = frame else {
             self.is_over = true;
@@ -129,7 +131,7 @@ impl Body for CheckedBody {
             match self.next(frame) {
                 None => {}
                 Some(Some(Err(error))) => {
-                    // hyper closes the connection at an error, and sends what it has, such as the
+                    // hyper closes the connection at an error. It sends buffered data, such as the
                     // head of the response, only while it waits.
                     self.error = Some(error);
                     context.waker().wake_by_ref();

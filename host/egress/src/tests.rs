@@ -1,4 +1,4 @@
-//! Requests through the process, with servers and a resolver of the tests' own.
+//! Requests through the process, with test servers and a test resolver.
 
 mod issuers;
 mod names;
@@ -43,13 +43,13 @@ use crate::serve::serve_at_most;
 const SECRET: &str = "S3cr3t-0123456789abcdef";
 const PLACEHOLDER: &str = "placeholder-0123456789abcdef";
 
-/// The secret `OTHER` of `a.wasm`. Its placeholder has the one of `TOKEN` in it.
+/// The secret `OTHER` of `a.wasm`. Its placeholder contains that of `TOKEN`.
 const OTHER_SECRET: &str = "another-secret-of-a.wasm";
 const OTHER_PLACEHOLDER: &str = "placeholder-0123456789abcdef-other";
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-own: 1\r\n\r\nhello";
 
-/// The longest wait for something that must happen.
+/// The maximum time to wait for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the rows of a table of `tests/vectors/network.json`.
@@ -64,7 +64,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.unwrap()
 }
 
-/// A resolver of a few names. Each has one answer after the other; the last one stays.
+/// A resolver of a few names. It returns the answers for a name in order, and repeats the last one.
 #[derive(Default)]
 struct Names(Mutex<BTreeMap<&'static str, Vec<Vec<SocketAddr>>>>);
 
@@ -76,8 +76,7 @@ impl Names {
         self
     }
 
-    /// Returns a resolver of `localhost`, `api.example.org` and `other.example.org`, which are all
-    /// this machine.
+    /// Returns a resolver of `localhost`, `api.example.org` and `other.example.org` to this machine.
     fn local() -> Self {
         let names = ["localhost", "api.example.org", "other.example.org"];
         let add = |all: Self, name| all.name(name, &["127.0.0.1:0"]);
@@ -159,15 +158,15 @@ enum End {
     Wait,
     /// Sends these bytes until the client closes the connection.
     Repeat(&'static [u8]),
-    /// Keeps the connection, and reads nothing.
+    /// Keeps the connection open, and reads nothing.
     Keep,
 }
 
-/// A server that keeps what it received.
+/// A server that records what it receives.
 struct Server {
     address: SocketAddr,
     received: Arc<Mutex<Vec<u8>>>,
-    /// An event for each connection that begins, and that the client ends.
+    /// An event for each connection that begins, and for each that has ended.
     begun: mpsc::UnboundedReceiver<()>,
     ended: mpsc::UnboundedReceiver<()>,
 }
@@ -274,7 +273,7 @@ fn egress_with_issuers(
     egress_with_secrets(max, grant, names, tls, issuers, &secrets)
 }
 
-/// As [`egress_with_issuers`], with these secrets of `a.wasm` by name.
+/// Starts the process like [`egress_with_issuers`], with these secrets of `a.wasm` by name.
 fn egress_with_secrets(
     max: u32,
     grant: NetworkGrant,
@@ -306,7 +305,7 @@ fn egress_with_secrets(
     EgressClient::new(ours.into(), lifetime.into(), max as usize)
 }
 
-/// Returns issuers with these addresses of keys, on this machine.
+/// Returns issuers with these addresses of their keys, on this machine.
 fn issuers(addresses: &[&str], tls: &Tls) -> Issuers<Names> {
     let addresses = addresses.iter();
     Issuers {
@@ -317,7 +316,7 @@ fn issuers(addresses: &[&str], tls: &Tls) -> Issuers<Names> {
     }
 }
 
-/// A grant of one server, with and without TLS, by all its names.
+/// Returns a grant for one server by all its names, with and without TLS.
 fn grant_of(server: &Server) -> NetworkGrant {
     let grant = NetworkGrant::new().private(server.address.to_string().parse().unwrap());
     let hosts = ["localhost", "*.example.org", "127.0.0.1"];
@@ -347,7 +346,7 @@ impl Answer {
         self.outcome.failure.as_ref().map(|failure| failure.kind)
     }
 
-    /// Returns the failure, which must be a line for the operator that has no secret.
+    /// Returns the explanation of the failure, which must be one line without secrets.
     fn why(&self) -> &str {
         let Failure { why, .. } = self.outcome.failure.as_ref().expect("it was sent");
         let is_line = !why.is_empty() && why.len() <= 500 && !why.contains(char::is_control);
@@ -402,7 +401,7 @@ fn get(uri: &str) -> Request<&'static str> {
     Request::get(uri).body("").unwrap()
 }
 
-/// Begins to wait for more of a body, and stops at once.
+/// Polls a body once, and expects no more of it.
 async fn expect_nothing_more(body: &mut DrivenBody) {
     tokio::select! {
         biased;

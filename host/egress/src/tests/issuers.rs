@@ -59,7 +59,7 @@ async fn fetches_keys_or_reports_the_error() {
         ("no HTTP".to_owned(), Err("")),
     ] {
         let (server, other) = (server(&reply, None).await, server(OK, None).await);
-        // The name of a host, its address, and one that is not public.
+        // A name and an address, which both lead to this machine.
         for host in ["localhost", "127.0.0.1"] {
             let address = format!("http://{host}:{}/keys?a=b", server.port());
             let good = format!("http://{host}:{}/", other.port());
@@ -125,7 +125,7 @@ async fn issuers_need_valid_certificates() {
     }
 }
 
-/// A server that takes requests, and answers none.
+/// Starts a server that accepts requests, and answers none.
 async fn silent_server() -> Server {
     let script = Script {
         reads: true,
@@ -168,7 +168,7 @@ async fn guests_and_issuers_leave_slots_for_each_other() {
         tokio::spawn(async move { client.fetch_keys(&slow, MAX_KEYS).await })
     };
     soon(silent_issuer.begun.recv()).await.unwrap();
-    // An issuer takes no slot of guests.
+    // A fetch of keys uses no slot of guests.
     let url = format!("http://localhost:{}/", silent.port());
     let mut requests = Vec::new();
     for component in ["a.wasm", "c.wasm", "a.wasm", "c.wasm"] {
@@ -180,7 +180,7 @@ async fn guests_and_issuers_leave_slots_for_each_other() {
     for _ in 0..2 {
         soon(silent.begun.recv()).await.unwrap();
     }
-    // Nor do guests, of whom some wait, take the slots of issuers.
+    // Guests use no slots of issuers, even while some guests wait.
     assert_eq!(fetch(&client, &fast).await.as_deref(), Ok("hello"));
     assert!(silent.begun.try_recv().is_err());
     assert!(!slow_fetch.is_finished());

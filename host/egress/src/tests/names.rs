@@ -56,14 +56,14 @@ async fn connects_to_the_address_that_was_checked() {
     let answer = send(&client, "a.wasm", get("http://api.example.org/")).await;
     assert_eq!((answer.failure(), answer.status()), (None, 200));
     assert_eq!(answer.outcome.address, Some(checked));
-    // The next request is checked by its own answer.
+    // The next request is checked with the addresses that it resolves to.
     let answer = send(&client, "a.wasm", get("http://api.example.org/")).await;
     assert_eq!(answer.failure(), Some(FailureKind::Denied));
     assert_eq!(evil.received(), "");
 }
 
 #[tokio::test]
-async fn takes_a_thousand_addresses_and_tries_few() {
+async fn accepts_a_thousand_addresses_and_tries_four() {
     let tls = Tls::new();
     let server = server(OK, None).await;
     let good = server.address.to_string();

@@ -136,7 +136,7 @@ async fn denies_headers_that_replace_method_or_path() {
         "x-original-path",
         "x-envoy-original-path",
         "x-arr-original-url",
-        // Some servers read every character but letters and digits alike.
+        // Some servers do not distinguish characters other than letters and digits.
         "X_HTTP_Method_Override",
         "X-HTTP_Method_Override",
         "x.original.url",
@@ -189,14 +189,14 @@ async fn request_carries_no_other_request() {
         } else {
             assert_eq!(answer.failure(), None, "{method}");
         }
-        // So the server reads no second request.
+        // With this header, the server reads no second request.
         let received = server.received();
         assert!(received.contains("\r\nconnection: close\r\n"), "{received}");
     }
 }
 
 #[tokio::test]
-async fn ignores_headers_of_the_channel_from_guests() {
+async fn ignores_internal_headers_from_guests() {
     let tls = Tls::new();
     let server = server(OK, Some(&tls.acceptor)).await;
     let host = format!("localhost:{}", server.port());
@@ -215,7 +215,7 @@ async fn ignores_headers_of_the_channel_from_guests() {
             .body("")
             .unwrap()
     };
-    // The component has no grant, whatever its guest says.
+    // The component has no grant, even if its guest sends the header of another one.
     let answer = send(&client, "b.wasm", request(&url)).await;
     assert_eq!(answer.failure(), Some(FailureKind::Denied));
     assert_eq!(server.received(), "");
@@ -274,7 +274,7 @@ async fn sends_body_while_response_is_partly_read() {
     expect_nothing_more(&mut body).await;
     pieces.send(Bytes::from_static(b"last")).unwrap();
     drop(pieces);
-    // Nobody reads the response meanwhile.
+    // The body arrives although nobody reads the response.
     let mut stream = soon(server).await.unwrap();
     expect_nothing_more(&mut body).await;
     stream.write_all(b"y").await.unwrap();

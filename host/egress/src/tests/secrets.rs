@@ -1,4 +1,4 @@
-//! Secrets: where their placeholders count, and servers that send them back.
+//! Secrets: where placeholders are replaced, and servers that send secrets back.
 
 use super::*;
 
@@ -23,7 +23,7 @@ async fn keeps_secrets_in_their_place() {
     let second = server(OK, Some(&tls.acceptor)).await;
     let plain = server(OK, None).await;
     let host = format!("localhost:{}", secure.port());
-    // Without TLS not even the right host and port get it.
+    // Without TLS, not even the right host and port get the secret.
     let plain_host = format!("localhost:{}", plain.port());
     let hosts = [&host, &plain_host];
     let mut grant = grant_of(&secure)
@@ -60,7 +60,7 @@ async fn keeps_secrets_in_their_place() {
             "",
             Replaced("Bearer S3cr3t-0123456789abcdef, S3cr3t-0123456789abcdef\r\n"),
         ),
-        // The longer placeholder is for another header, and has the shorter one in it.
+        // The longer placeholder is for another header, and contains the shorter one.
         (
             "a.wasm",
             &url,
@@ -178,7 +178,7 @@ enum Echo {
     Passed(&'static str),
 }
 
-/// Returns a chunked body with these chunks.
+/// Returns the start of a response with these chunks, up to its trailers.
 fn chunks(chunks: &[&str]) -> String {
     let chunk = |chunk: &&str| format!("{:x}\r\n{chunk}\r\n", chunk.len());
     let chunks: String = chunks.iter().map(chunk).collect();
@@ -320,7 +320,7 @@ async fn servers_cannot_send_a_secret_back() {
     }
 }
 
-/// A server's answer that contains a text, with the place where it does.
+/// Returns responses that contain a text, each with the name of the text's place.
 fn answers_with(text: &str) -> [(&'static str, String); 5] {
     let head = "HTTP/1.1 200 OK\r\n";
     let (start, end) = text.split_at(9);
@@ -347,7 +347,7 @@ async fn no_response_has_a_secret_of_another_request() {
             let client = egress_with_issuers(4, grant, Names::local(), &tls, &issuers);
             let other_name = format!("https://api.example.org:{}/", server.port());
             for (component, url, value) in [
-                // With the other secret, and without any.
+                // A request with the other secret, and requests without any.
                 ("a.wasm", &by_name, PLACEHOLDER),
                 ("a.wasm", &by_name, ""),
                 ("c.wasm", &by_name, ""),
@@ -488,12 +488,13 @@ async fn odd_secrets_do_not_come_back() {
         let client = egress_with_secrets(1, grant, Names::local(), &tls, &[], &secrets);
         let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
         let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
-        // A header of the answer may contain a secret of one letter.
+        // A header of the response can contain a secret of one letter.
         let is_refused = answer.failure() == Some(FailureKind::Secret);
         assert_eq!(answer.is_cut || is_refused, is_cut, "{secret:?}");
         let received = server.received();
         assert!(received.contains(secret.trim()), "{secret:?} {received}");
-        // Another server can try all short texts, and the guest sees which is cut off.
+        // Responses of other origins are not searched for short secrets. Otherwise, a server could try
+        // all short texts, and the guest would see which one is cut off.
         let other_name = format!("https://api.example.org:{}/", server.port());
         let answer = send(&client, "a.wasm", get(&other_name)).await;
         assert_eq!(

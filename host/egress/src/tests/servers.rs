@@ -1,8 +1,8 @@
-//! Servers that do not speak HTTP as they should.
+//! Servers that do not follow HTTP.
 
 use super::*;
 
-/// The parts of a server's answer that a guest gets.
+/// The parts of a server's response that a guest gets.
 #[derive(Debug, PartialEq, Eq)]
 enum Gets {
     Failure(FailureKind),
@@ -26,7 +26,7 @@ async fn get_from(script: Script, tls: &Tls) -> Answer {
 }
 
 #[tokio::test]
-async fn bad_answers_are_failures_or_cut() {
+async fn bad_responses_fail_or_are_cut_off() {
     const BAD: Gets = Gets::Failure(FailureKind::Protocol);
     let tls = Tls::new();
     let head = "HTTP/1.1 200 OK\r\n";

@@ -1,4 +1,4 @@
-//! Guests that cancel requests, and that occupy what others need.
+//! Guests that cancel requests, or that occupy slots.
 
 use http_body_util::Empty;
 use tokio::io::Interest;
@@ -6,11 +6,11 @@ use tokio::io::Interest;
 use super::*;
 use crate::client::MAX_COMPONENT_REQUESTS;
 
-/// The requests at the same time, in these tests.
+/// The maximum number of requests at the same time, in these tests.
 const MAX: u32 = 4;
 
-/// Begins as many requests as there may be, waits until their server has them, and cancels them.
-/// Then sends another one, which needs a slot.
+/// Begins as many requests as are allowed, waits until their server has them, and cancels them. Then
+/// sends another request, which needs a slot.
 async fn slots_come_back<B>(script: Script, body: fn() -> B)
 where
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
@@ -53,7 +53,7 @@ async fn cancel_frees_slot_while_server_is_silent() {
 }
 
 #[tokio::test]
-async fn cancel_frees_slot_while_server_takes_no_body() {
+async fn cancel_frees_slot_while_server_reads_no_body() {
     slots_come_back(script(false, "", End::Keep), || Endless).await;
 }
 
@@ -93,7 +93,7 @@ async fn sockets_without_a_request_take_no_slot_for_long() {
         let socket = loop {
             match client.open() {
                 Ok(socket) => break socket,
-                // The process has not taken the ones before.
+                // The process has not received the earlier sockets yet.
                 Err(_) => tokio::task::yield_now().await,
             }
         };
@@ -138,7 +138,7 @@ async fn one_component_leaves_slots_for_others() {
     }
     let answer = send(&client, "c.wasm", get(&good_url)).await;
     assert_eq!((answer.failure(), answer.status()), (None, 200));
-    // The others of the component wait for those.
+    // The component's further requests wait for a slot.
     assert!(silent.begun.try_recv().is_err());
     requests.iter().for_each(tokio::task::JoinHandle::abort);
     let answer = send(&client, "a.wasm", get(&good_url)).await;

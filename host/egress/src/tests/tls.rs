@@ -4,7 +4,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 
 use super::*;
 
-/// A certificate for `localhost`, changed, and signed by an authority that clients trust.
+/// Returns a certificate for `localhost` after `change`, signed by an authority that clients trust.
 fn signed(change: impl FnOnce(&mut CertificateParams)) -> Tls {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -104,7 +104,7 @@ async fn bad_certificates_are_failures() {
 }
 
 #[tokio::test]
-async fn certificates_bring_no_text_into_failures() {
+async fn failures_repeat_no_text_of_certificates() {
     let secret = SECRET.to_lowercase();
     for name in [
         "a-word-of-the-server",
@@ -127,7 +127,7 @@ async fn certificates_bring_no_text_into_failures() {
 }
 
 #[tokio::test]
-async fn names_are_told_to_servers_and_addresses_are_not() {
+async fn sends_names_but_not_addresses_to_servers() {
     let tls = signed(|it| it.subject_alt_names = names(&["localhost", "127.0.0.1"]));
     for host in ["localhost", "127.0.0.1"] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -154,7 +154,7 @@ async fn names_are_told_to_servers_and_addresses_are_not() {
 #[tokio::test]
 async fn old_and_broken_tls_is_a_failure() {
     let tls = Tls::new();
-    // An answer to a hello: its version, 32 random bytes, no session, a cipher of that version.
+    // A server's hello: its version, 32 random bytes, no session, a cipher of that version.
     let hello = |minor: u8| {
         let random = [7; 32];
         let mut hello = vec![22, 3, 1, 0, 42, 2, 0, 0, 38, 3, minor];

@@ -126,8 +126,8 @@ pub enum Denial {
     PrivateAddress(IpAddr),
     /// The request has no TLS, and its host is neither `localhost` nor in `network_private`.
     Plain,
-    /// The placeholder of this secret is in the address or in another header, or the host may
-    /// not receive the secret.
+    /// The placeholder of this secret is in the address or in another header, or the host is not
+    /// allowed to receive the secret.
     Secret(String),
 }
 
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn allows_secrets_only_in_their_place() {
+    fn allows_secrets_only_in_their_header_and_hosts() {
         let header = |name: &str| HeaderName::from_bytes(name.as_bytes()).unwrap();
         let secret = SecretUse::new("TOKEN", "Authorization", ["e.org", "e.org:8443"]).unwrap();
         for (uri, name, is_allowed) in [

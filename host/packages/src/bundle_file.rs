@@ -399,18 +399,18 @@ impl Files {
             .flat_map(|locked| [&locked.manifest].into_iter().chain(&locked.bundle))
             .collect();
         in_index.insert(lock_digest);
-        for it in listed {
+        for entry in listed {
             ensure!(
-                in_index.remove(&it.digest),
+                in_index.remove(&entry.digest),
                 "its index lists {} twice, or its lock file does not name it",
-                it.digest
+                entry.digest
             );
-            let found = self.places.get(&format!("{BLOBS}{}", it.digest.hex()));
+            let found = self.places.get(&format!("{BLOBS}{}", entry.digest.hex()));
             let size = found.map(|(_, size)| *size);
             ensure!(
-                size.is_none_or(|size| size == it.size),
-                "its index has a wrong size of {}",
-                it.digest
+                size.is_none_or(|size| size == entry.size),
+                "its index has a wrong size for {}",
+                entry.digest
             );
         }
         if let Some(digest) = in_index.first() {
@@ -831,11 +831,7 @@ mod tests {
                 false,
                 "its index has a wrong size",
             ),
-            (
-                lock(String::new()),
-                false,
-                "its lock file does not name it",
-            ),
+            (lock(String::new()), false, "its lock file does not name it"),
             (
                 lock(text.replace("csv\"", "../csv\"")),
                 false,

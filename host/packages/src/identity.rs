@@ -1,4 +1,4 @@
-//! Signers without a key of their own: identities, such as workflows of a repository.
+//! Signers that are identities, such as workflows of a repository, and not keys.
 //!
 //! An authority gives an identity a certificate for a few minutes. A log or a timestamp proves that
 //! the signature was made in that time, so it can be verified later and without a network.
@@ -154,8 +154,8 @@ impl fmt::Debug for SigningRoot {
 impl SigningRoot {
     /// Reads a trusted root, as sigstore publishes it.
     ///
-    /// Only users in `trust` may be able to change the file. Without a file, returns the root of
-    /// sigstore's public service that is built in.
+    /// Fails if users outside `trust` can change the file. Without a file, returns the built-in root of
+    /// sigstore's public service.
     pub(crate) fn read(file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let Some(file) = file else {
             return Self::parse(SIGSTORE_PRODUCTION_TRUSTED_ROOT);

@@ -7,7 +7,7 @@
 //! - `reference`: where a package is: registry, repository, and tag or digest.
 //! - `manifest`: OCI manifests and image indexes.
 //! - `credentials`: the user's credentials, from the files of docker and podman.
-//! - `resolver`: which addresses a request may go to.
+//! - `resolver`: restricts the addresses that requests go to.
 //! - `client`: the client of a registry.
 //! - `ring_provider`: the cryptography of sigstore's verifier.
 //! - `statement`: the statement that a signature covers.

@@ -1,4 +1,4 @@
-//! `skillhost.lock`: fixes the bytes of each package that `skillhost.toml` names. It is committed too.
+//! `skillhost.lock`: fixes the bytes of each package that `skillhost.toml` names. Operators commit both.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};

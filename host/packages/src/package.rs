@@ -121,7 +121,7 @@ fn pull_version<T>(
 ///
 /// # Errors
 ///
-/// If the registry gives an invalid answer, or the package is not a signed component.
+/// If the registry sends an invalid response, or the package is not a signed component.
 pub fn pull(
     registry: &mut Registry,
     reference: &Reference,
@@ -146,7 +146,7 @@ pub fn pull(
 ///
 /// # Errors
 ///
-/// If the registry gives an invalid answer, the package is not a signed skill, or its archive or a
+/// If the registry sends an invalid response, the package is not a signed skill, or its archive or a
 /// name in it is refused.
 pub(crate) fn pull_skill(
     registry: &mut Registry,

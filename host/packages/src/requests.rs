@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_requests_count_as_if_in_turn() {
+    fn serializes_concurrent_requests() {
         let folder = tempfile::tempdir().unwrap();
         let file = RequestFile::new(folder.path(), &Trust::new());
         file.create().unwrap();

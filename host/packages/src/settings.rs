@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longest_rule_that_fits_counts() {
+    fn longest_fitting_rule_wins() {
         let folder = tempfile::tempdir().unwrap();
         let text = r#"
             [trust."oci://registry.example/*"]

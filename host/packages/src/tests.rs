@@ -806,7 +806,7 @@ fn pushes_and_pulls_signed_components() {
 }
 
 #[test]
-fn moves_the_tag_only_after_all_else() {
+fn moves_tag_last() {
     let setup = Setup::new();
     let before = setup.registry.manifest("1").unwrap();
     let key = signing_key();

@@ -167,7 +167,7 @@ async fn denies_headers_that_replace_method_or_path() {
 }
 
 #[tokio::test]
-async fn request_carries_no_other_request() {
+async fn prevents_request_smuggling() {
     let tls = Tls::new();
     let other = "POST /admin HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
     for method in ["GET", "get", "HEAD", "POST", "DELETE", "OPTIONS"] {

@@ -16,7 +16,7 @@ enum Fate {
 }
 
 #[tokio::test]
-async fn keeps_secrets_in_their_place() {
+async fn sends_secrets_only_to_allowed_headers_and_hosts() {
     use Fate::{Denied, Replaced, Text};
     let tls = Tls::new();
     let secure = server(OK, Some(&tls.acceptor)).await;
@@ -381,7 +381,7 @@ async fn no_response_has_a_secret_of_another_request() {
 }
 
 #[tokio::test]
-async fn hosts_with_secrets_send_no_parts() {
+async fn refuses_parts_from_hosts_with_secrets() {
     let tls = Tls::new();
     let part = "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\n\r\nS3cr3t";
     let server = server(part, Some(&tls.acceptor)).await;
@@ -458,7 +458,7 @@ async fn other_servers_learn_no_secret_from_delays() {
 }
 
 #[tokio::test]
-async fn failures_do_not_tell_secrets() {
+async fn failures_contain_no_secrets() {
     let tls = Tls::new();
     let grant = NetworkGrant::new().rule("https://*.example.org".parse().unwrap());
     let client = egress(grant, Names::local(), &tls);

@@ -151,12 +151,12 @@ impl EgressClient {
         );
         let mut keys = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.context("the issuer's answer was cut off")?;
+            let frame = frame.context("the issuer's response was cut off")?;
             // Ignores a frame with trailers.
             if let Ok(data) = frame.into_data() {
                 ensure!(
                     keys.len() + data.len() <= max_bytes,
-                    "the issuer's answer is over the limit of {max_bytes} bytes"
+                    "the issuer's response is over the limit of {max_bytes} bytes"
                 );
                 keys.extend_from_slice(&data);
             }

@@ -69,7 +69,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 struct Names(Mutex<BTreeMap<&'static str, Vec<Vec<SocketAddr>>>>);
 
 impl Names {
-    /// Adds an answer. A port of 0 becomes that of the request.
+    /// Adds an answer for a name. A port of 0 becomes the port of the request.
     fn name(self, name: &'static str, addresses: &[&str]) -> Self {
         let answer = addresses.iter().map(|text| text.parse().unwrap()).collect();
         self.0.lock().unwrap().entry(name).or_default().push(answer);
@@ -150,7 +150,7 @@ struct Script {
     end: End,
 }
 
-/// The behaviour of a server after its answer.
+/// The behaviour of a server after its response.
 #[derive(Clone)]
 enum End {
     Close,

@@ -197,12 +197,12 @@ impl Connections {
         let agent = if is_own { &self.own } else { &self.other };
         let request = Request::get(address).body(())?;
         let request = agent.configure_request(request);
-        let answer = agent.run(request.timeout_global(Some(time)).build());
-        let answer =
-            answer.map_err(|error| anyhow::anyhow!("cannot reach it: {}", explain(&error)))?;
-        let mut answer = self.follow(address.to_owned(), answer, None, time)?;
-        check_status(&mut answer, &[StatusCode::OK], "the server refused it")?;
-        read_bounded(answer.body_mut(), max)
+        let response = agent.run(request.timeout_global(Some(time)).build());
+        let response =
+            response.map_err(|error| anyhow::anyhow!("cannot reach it: {}", explain(&error)))?;
+        let mut response = self.follow(address.to_owned(), response, None, time)?;
+        check_status(&mut response, &[StatusCode::OK], "the server refused it")?;
+        read_bounded(response.body_mut(), max)
     }
 
     /// Returns the time until the deadline, if there is one.
@@ -220,15 +220,15 @@ impl Connections {
     fn follow(
         &self,
         mut address: String,
-        mut answer: Response<Body>,
+        mut response: Response<Body>,
         range: Option<&str>,
         time: Duration,
     ) -> anyhow::Result<Response<Body>> {
         for _ in 0..MAX_REDIRECTS {
-            if !answer.status().is_redirection() {
+            if !response.status().is_redirection() {
                 break;
             }
-            address = join(&address, location(&answer)?)?;
+            address = join(&address, location(&response)?)?;
             let mut request = Request::get(&address);
             if let Some(range) = range {
                 request = request.header(RANGE, range);
@@ -236,16 +236,16 @@ impl Connections {
             let request = self.other.configure_request(request.body(())?);
             let request = request.timeout_global(Some(self.bound(time))).build();
             let sent = self.other.run(request);
-            answer = sent.map_err(|error| {
+            response = sent.map_err(|error| {
                 let why = explain(&error);
                 anyhow::anyhow!("cannot follow the redirect to `{}`: {why}", quote(&address))
             })?;
         }
         ensure!(
-            !answer.status().is_redirection(),
+            !response.status().is_redirection(),
             "the server redirects more than {MAX_REDIRECTS} times"
         );
-        Ok(answer)
+        Ok(response)
     }
 
     /// Returns whether an address belongs to the server.
@@ -320,18 +320,18 @@ impl Registry {
             headers: vec![(ACCEPT, manifest::ACCEPT)],
             ..self.get(format!("manifests/{name}"))
         };
-        let mut answer = self.send(&call)?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        let mut response = self.send(&call)?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        check_status(&mut answer, &[StatusCode::OK], "cannot read the manifest")?;
+        check_status(&mut response, &[StatusCode::OK], "cannot read the manifest")?;
         let text = |name: &str| {
-            let value = answer.headers().get(name)?.to_str().ok()?;
+            let value = response.headers().get(name)?.to_str().ok()?;
             Some(value.split(';').next().unwrap_or(value).trim().to_owned())
         };
         let (media_type, claimed) = (text("content-type"), text("docker-content-digest"));
         let bytes =
-            read_bounded(answer.body_mut(), MAX_MANIFEST).context("cannot read the manifest")?;
+            read_bounded(response.body_mut(), MAX_MANIFEST).context("cannot read the manifest")?;
         let digest = Digest::of(&bytes);
         if let Version::Digest(expected) = version {
             ensure!(
@@ -418,12 +418,12 @@ impl Registry {
             headers: range.iter().map(|range| (RANGE, *range)).collect(),
             ..self.get(format!("blobs/{digest}"))
         };
-        let answer = self.send(&call)?;
+        let response = self.send(&call)?;
         let address = call.address;
-        let followed = self.connections.follow(address, answer, range, time());
-        let mut answer = followed?;
-        if range.is_some() && answer.status() == StatusCode::PARTIAL_CONTENT {
-            let sent = answer.headers().get(CONTENT_RANGE);
+        let followed = self.connections.follow(address, response, range, time());
+        let mut response = followed?;
+        if range.is_some() && response.status() == StatusCode::PARTIAL_CONTENT {
+            let sent = response.headers().get(CONTENT_RANGE);
             let sent = sent.and_then(|it| it.to_str().ok()).unwrap_or_default();
             ensure!(
                 sent.starts_with(&format!("bytes {}-", read.len())),
@@ -431,10 +431,10 @@ impl Registry {
                 read.len()
             );
         } else {
-            check_status(&mut answer, &[StatusCode::OK], "the registry refused it")?;
+            check_status(&mut response, &[StatusCode::OK], "the registry refused it")?;
             read.clear();
         }
-        Ok(answer.into_body())
+        Ok(response.into_body())
     }
 
     /// Returns the manifests about a subject, from the referrers API or else from the fallback tag.
@@ -443,9 +443,9 @@ impl Registry {
             headers: vec![(ACCEPT, manifest::OCI_INDEX)],
             ..self.get(format!("referrers/{subject}"))
         };
-        let mut answer = self.send(&call)?;
-        if answer.status() == StatusCode::OK {
-            let bytes = read_bounded(answer.body_mut(), MAX_MANIFEST)?;
+        let mut response = self.send(&call)?;
+        if response.status() == StatusCode::OK {
+            let bytes = read_bounded(response.body_mut(), MAX_MANIFEST)?;
             let index = Manifest::parse(&bytes, Some(manifest::OCI_INDEX));
             return index.context("the list of signatures is invalid").map(Some);
         }
@@ -474,13 +474,13 @@ impl Registry {
             body: Some(b""),
             ..self.get("blobs/uploads/".to_owned())
         };
-        let mut answer = self.send(&start)?;
+        let mut response = self.send(&start)?;
         check_status(
-            &mut answer,
+            &mut response,
             &[StatusCode::ACCEPTED],
             "the registry accepts no blob",
         )?;
-        let address = join(&start.address, location(&answer)?)?;
+        let address = join(&start.address, location(&response)?)?;
         ensure!(
             self.connections.is_own(&address),
             "the registry wants the blob at another host, which gets no credentials: `{}`",
@@ -495,9 +495,9 @@ impl Registry {
             body: Some(bytes),
             time: self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND),
         };
-        let mut answer = self.send(&put)?;
+        let mut response = self.send(&put)?;
         check_status(
-            &mut answer,
+            &mut response,
             &[StatusCode::CREATED],
             "the registry refused the blob",
         )
@@ -520,9 +520,9 @@ impl Registry {
             body: Some(bytes),
             ..self.get(format!("manifests/{name}"))
         };
-        let mut answer = self.send(&put)?;
+        let mut response = self.send(&put)?;
         let good = [StatusCode::CREATED, StatusCode::OK];
-        check_status(&mut answer, &good, "the registry refused the manifest")
+        check_status(&mut response, &good, "the registry refused the manifest")
     }
 
     fn get(&self, path: String) -> Call<'static> {
@@ -537,11 +537,11 @@ impl Registry {
 
     /// Sends a request to the registry, and once more with credentials if it asks for them.
     fn send(&mut self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
-        let answer = self.send_once(call)?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        let response = self.send_once(call)?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
         }
-        let challenge = answer.headers().get(WWW_AUTHENTICATE);
+        let challenge = response.headers().get(WWW_AUTHENTICATE);
         let challenge = challenge
             .and_then(|it| it.to_str().ok())
             .unwrap_or_default();
@@ -550,13 +550,13 @@ impl Registry {
             "the registry sent a challenge of more than {MAX_CHALLENGE} bytes"
         );
         self.authorization = Some(self.answer_challenge(challenge)?);
-        let answer = self.send_once(call)?;
+        let response = self.send_once(call)?;
         ensure!(
-            answer.status() != StatusCode::UNAUTHORIZED,
+            response.status() != StatusCode::UNAUTHORIZED,
             "the registry refused the credentials for `{}`",
             self.repository
         );
-        Ok(answer)
+        Ok(response)
     }
 
     fn send_once(&self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
@@ -571,7 +571,7 @@ impl Registry {
         }
         let connections = &self.connections;
         let (own, time) = (&connections.own, Some(connections.bound(call.time)));
-        let answer = match call.body {
+        let response = match call.body {
             None => {
                 let request = own.configure_request(request.body(())?);
                 own.run(request.timeout_global(time).build())
@@ -581,7 +581,7 @@ impl Registry {
                 own.run(request.timeout_global(time).build())
             }
         };
-        answer.map_err(|error| {
+        response.map_err(|error| {
             let why = explain(&error);
             anyhow::anyhow!(
                 "cannot reach the registry `{}`: {why}",
@@ -687,8 +687,8 @@ impl Registry {
         };
         let request = agent.configure_request(request.body(())?);
         let time = connections.bound(self.request_time);
-        let answer = agent.run(request.timeout_global(Some(time)).build());
-        let mut answer = answer.map_err(|error| {
+        let response = agent.run(request.timeout_global(Some(time)).build());
+        let mut response = response.map_err(|error| {
             let why = explain(&error);
             anyhow::anyhow!("cannot reach the token service `{shown}`: {why}")
         })?;
@@ -698,11 +698,11 @@ impl Registry {
             format!(" (`{shown}` is not the registry, so it gets no credentials)")
         };
         ensure!(
-            answer.status() == StatusCode::OK,
+            response.status() == StatusCode::OK,
             "the token service answered with status {}{elsewhere}",
-            answer.status().as_u16()
+            response.status().as_u16()
         );
-        let bytes = read_bounded(answer.body_mut(), MAX_TOKEN)?;
+        let bytes = read_bounded(response.body_mut(), MAX_TOKEN)?;
         let token: Option<Token> = serde_json::from_slice(&bytes).ok();
         Ok(token.context("the token service sent no token")?.token)
     }
@@ -728,9 +728,9 @@ fn parameters(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the header `Location` of an answer.
-fn location(answer: &Response<Body>) -> anyhow::Result<&str> {
-    let location = answer.headers().get(LOCATION);
+/// Returns the header `Location` of a response.
+fn location(response: &Response<Body>) -> anyhow::Result<&str> {
+    let location = response.headers().get(LOCATION);
     let location = location.and_then(|it| it.to_str().ok());
     location.context("the server names no `Location`")
 }
@@ -761,16 +761,16 @@ pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
 
 /// Checks that a response has one of these statuses. An error has the start of its body.
 fn check_status(
-    answer: &mut Response<Body>,
+    response: &mut Response<Body>,
     statuses: &[StatusCode],
     failure: &str,
 ) -> anyhow::Result<()> {
-    let status = answer.status();
+    let status = response.status();
     if statuses.contains(&status) {
         return Ok(());
     }
     let mut text = String::new();
-    let _ = answer
+    let _ = response
         .body_mut()
         .as_reader()
         .take(MAX_ERROR)

@@ -297,7 +297,7 @@ fn log_names_reached_limit_once() {
         let run = program.run(&[&options[..], &call].concat());
         assert_eq!(run.code, 0, "{run:?}");
         let lines: Vec<&str> = (run.stderr.lines())
-            .filter(|line| line.contains("its view reached"))
+            .filter(|line| line.contains("view reached"))
             .collect();
         match met {
             None => assert!(lines.is_empty(), "{lines:?}"),

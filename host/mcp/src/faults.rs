@@ -166,7 +166,7 @@ mod tests {
             log.faults().last_line,
             "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 \
              without a name that the specification allows (`a_1`, `a_2`, `a_3`, …); 1 with a file \
-             or folder called as the skill's `name` (`b`); 1 listed without files that lead \
+             or folder named like the skill's `name` (`b`); 1 listed without files that lead \
              outside of the skill or cannot be read (`c`)"
         );
         for name in &skills {

@@ -38,7 +38,7 @@ const ALLOWED_IN_NETWORK: [&str; 11] = [
 
 /// The rows that succeed in the broker: reading files, writing in the folders of its policy, and
 /// what the programs that it starts need before they confine themselves.
-const ALLOWED_IN_BROKER: [&str; 49] = [
+const ALLOWED_IN_BROKER: [&str; 50] = [
     "keeps reading a skill",
     "keeps listing the root",
     "keeps reading the cache",
@@ -76,6 +76,7 @@ const ALLOWED_IN_BROKER: [&str; 49] = [
     "change the current folder",
     "keeps writing to a connection",
     "keeps reading its own limit",
+    "change its own limit",
     "signal the own process group",
     "read the command of a process",
     "read the status of a process",

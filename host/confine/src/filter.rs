@@ -407,7 +407,7 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             allow_prctl(&mut rules, BROKER_PRCTL_OPTIONS)?;
             allow_descriptors(&mut rules)?;
             // The programs that it starts inherit this filter, and set their own resource limits.
-            allow_limits_of(&mut rules, 0)?;
+            rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, 0)])?;
             let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
             rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
         }
@@ -513,12 +513,14 @@ fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {
     let is_thread = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
     rules.allow_if(libc::SYS_clone, &[(0, Qword, is_thread, thread)])?;
     rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, own_id)])?;
-    allow_limits_of(rules, 0)?;
-    allow_limits_of(rules, own_id)
-}
-
-fn allow_limits_of(rules: &mut Rules, process: u64) -> anyhow::Result<()> {
-    rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, process)])
+    // Without new limits, the call only reads.
+    for process in [0, own_id] {
+        rules.allow_if(
+            libc::SYS_prlimit64,
+            &[(0, Dword, Eq, process), (2, Qword, Eq, 0)],
+        )?;
+    }
+    Ok(())
 }
 
 /// Installs the filters of a process on the calling thread. Returns whether they are in force.

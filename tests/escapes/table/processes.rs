@@ -62,6 +62,7 @@ escapes! {
     "have a descriptor signal a process" => |t| call(SYS_fcntl, &[t.stream, F_SETOWN as usize, t.victim]);
     "have it send another signal" => |t| call(SYS_fcntl, &[t.stream, 10, HARMLESS]);
     "have it signal a thread" => |t| call(SYS_fcntl, &[t.stream, 15, value([1_i32, t.victim as i32])]);
+    "change its own limit" => |_| call(SYS_prlimit64, &[0, RLIMIT_CORE as usize, value([0_u64; 2]), 0]);
     "limit a process" => |t| call(SYS_prlimit64, &[t.victim, RLIMIT_CORE as usize, 0, value([0_u64; 2])]);
     "lower the priority of a process" => |t| call(SYS_setpriority, &[0, t.victim, 1]);
     "lower the priority of a group" => |t| call(SYS_setpriority, &[1, t.victim, 1]);

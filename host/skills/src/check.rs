@@ -8,7 +8,7 @@
 //! - `before.rs`: text before the frontmatter
 //! - `extensions.rs`: keys of other hosts
 //! - `placeholders.rs`: text that other hosts replace
-//! - `links.rs`, `code_paths.rs`: references to files
+//! - `links.rs`, `code_paths.rs`: references to files, which `markdown.rs` finds
 //! - `folder.rs`: whether these files exist
 //! - `linked.rs`: the text of linked files
 //! - `contents.rs`: the other files of a skill
@@ -29,6 +29,7 @@ mod folder;
 mod hidden;
 mod linked;
 mod links;
+mod markdown;
 mod name;
 mod placeholders;
 mod rule;

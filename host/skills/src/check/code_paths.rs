@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_fence};
+use super::links::{MAX_REFERENCES, Reference};
+use super::markdown::{LineCounter, inline_code};
 
 /// The usual folders in skills: those of the specification, and further ones of public skills.
 const FOLDERS: [&str; 7] = [
@@ -34,19 +35,32 @@ const EXAMPLE_WORDS: [&str; 9] = [
 
 /// Finds the files of the skill that `body` names in inline code.
 pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
-    let mut fence: Option<Fence> = None;
-    let lines = body.lines().zip(body_line..);
-    let found = lines.flat_map(move |(text, line)| {
-        let skipped =
-            update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES || gives_an_example(text);
-        let paths = if skipped { Vec::new() } else { paths(text) };
+    let mut lines = LineCounter::new(body, body_line);
+    // A line, and whether it gives an example.
+    let mut last = (0, false);
+    let found = inline_code(body).flat_map(move |code| {
+        let line = lines.line_of(code.start);
+        if last.0 != line {
+            last = (line, gives_an_example(line_around(body, code.start)));
+        }
+        let code = if last.1 {
+            ""
+        } else {
+            body[code].trim_matches('`')
+        };
         let reference = move |path| Reference {
             line,
             path: Cow::Borrowed(path),
         };
-        paths.into_iter().map(reference)
+        code.split_whitespace().filter_map(path).map(reference)
     });
     found.take(MAX_REFERENCES)
+}
+
+/// Returns the line around the byte `at`.
+fn line_around(text: &str, at: usize) -> &str {
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    text[start..].lines().next().unwrap_or_default()
 }
 
 /// Returns whether a line gives an example. Examples often name files of other skills.
@@ -54,26 +68,6 @@ fn gives_an_example(line: &str) -> bool {
     let line = line.replace('*', "").to_lowercase();
     let mut words = EXAMPLE_WORDS.iter();
     words.any(|words| line.contains(words))
-}
-
-/// Returns the paths in a line's inline code.
-fn paths(line: &str) -> Vec<&str> {
-    let bytes = line.as_bytes();
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            b'`' => {
-                let end = after_code(bytes, at);
-                let words = line[at..end].trim_matches('`').split_whitespace();
-                found.extend(words.filter_map(path));
-                at = end;
-            }
-            _ => at += 1,
-        }
-    }
-    found
 }
 
 /// Returns the path in a word of code, if the word can name a file of the skill.

@@ -1,10 +1,9 @@
 //! Text that people and programs read differently: hidden characters in names and descriptions,
 //! and descriptions that repeat a word. `hidden/document.rs` searches whole files.
 
-mod blocks;
 mod characters;
-mod comments;
 pub(super) mod document;
+mod unrendered;
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! Searches the Markdown files that a SKILL.md refers to, because a model reads them too. Looks for
-//! hidden text and further references, up to limits.
+//! The Markdown files that a SKILL.md refers to, and those that they name, which a model reads like
+//! it. Searches them for hidden text and further references, within bounds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -36,7 +36,7 @@ const MAX_LOOKUPS: usize = 1_000;
 pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "linked-unchecked",
-        "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
+        "Not all Markdown files that SKILL.md leads to were searched for hidden text.",
         "Refer to at most 200 files of at most 1 MiB each and 16 MiB in all, or check the others \
          yourself.",
     ),
@@ -48,17 +48,92 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-/// Returns the findings for the Markdown files that a body refers to. Files that it only mentions
-/// are searched for hidden text alone.
+/// A Markdown file that SKILL.md, or a file in this list, names.
+struct Linked {
+    /// The path in the skill's folder.
+    path: PathBuf,
+    /// The line of SKILL.md that leads to it.
+    line: u32,
+    /// True if a reference of the body leads to it, and not only its name in a text.
+    is_reference: bool,
+}
+
+/// The files to search, each once.
+struct Queue<'a> {
+    folder: &'a Folder,
+    files: VecDeque<Linked>,
+    seen: BTreeSet<PathBuf>,
+    /// The line of SKILL.md from which names were no longer looked up.
+    cut: Option<u32>,
+}
+
+impl Queue<'_> {
+    /// Adds the file at a normal path, if it is a Markdown file other than SKILL.md.
+    fn add(&mut self, path: PathBuf, line: u32, is_reference: bool) {
+        let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
+        if is_markdown(&path) && !is_skill_md && self.seen.insert(path.clone()) {
+            self.files.push_back(Linked {
+                path,
+                line,
+                is_reference,
+            });
+        }
+    }
+
+    /// Adds the files that a text names anywhere, from one of the folders `parents`: in text, code,
+    /// HTML, a link with signs that a template or a pattern has too, behind a variable, or beside
+    /// other letters. `lookups_left` is the number of names that may still be looked up.
+    fn add_named<'t>(
+        &mut self,
+        lines: impl Iterator<Item = (&'t str, u32)>,
+        parents: &[&Path],
+        lookups_left: &mut usize,
+    ) {
+        let mut tried = HashSet::new();
+        for (line, number) in lines {
+            let words = line.split(|c: char| c.is_whitespace() || "()[]<>\"'`|=,;".contains(c));
+            let slashes = line.replace('\\', "/");
+            let in_ascii =
+                slashes.split(|c: char| !(c.is_ascii_alphanumeric() || "._/-".contains(c)));
+            let in_ascii = in_ascii.map(|word| word.trim_start_matches('/'));
+            for word in words.chain(in_ascii) {
+                let word = word.split(['#', '?']).next().unwrap_or_default();
+                let word = word
+                    .trim_end_matches(['.', ':', '!'])
+                    .trim_start_matches('@');
+                if !is_markdown(Path::new(word)) || !tried.insert(word.to_owned()) {
+                    continue;
+                }
+                for path in parents.iter().filter_map(|parent| normalised(parent, word)) {
+                    if self.seen.contains(&path) {
+                        continue;
+                    }
+                    if *lookups_left == 0 {
+                        self.cut.get_or_insert(number);
+                        return;
+                    }
+                    *lookups_left -= 1;
+                    if self.folder.lookup(&path, true).is_ok() {
+                        self.add(path, number, false);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the findings for the Markdown files that a body refers to. Files that it only mentions,
+/// and those that the found files name, are searched for hidden text too.
 pub(super) fn findings<'a>(
     folder: &Folder,
     split: &Split<'_>,
     references: impl Iterator<Item = &'a Reference<'a>> + Clone,
 ) -> Vec<Finding> {
     let body = split.body;
+    let root = Path::new("");
     let direct: BTreeSet<PathBuf> = references
         .clone()
-        .filter_map(|reference| normalised(Path::new(""), &reference.path))
+        .filter_map(|reference| normalised(root, &reference.path))
         .collect();
     // Many bodies name a file without its folder, outside of a link or code.
     let words = body.split(|c: char| !(c.is_alphanumeric() || "._-".contains(c)));
@@ -68,47 +143,61 @@ pub(super) fn findings<'a>(
         path.ancestors().any(|path| direct.contains(path)) || words.contains(&*name)
     };
     let mut findings = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut unchecked: Option<(u32, usize)> = None;
-    let mut bytes_left = MAX_ALL_BYTES;
-    let mut lookups_left = MAX_LOOKUPS;
-    let mentioned = mentioned(folder, split);
-    let references = references.map(|reference| (reference, true));
-    let mentioned = mentioned.iter().map(|reference| (reference, false));
-    for (reference, is_reference) in references.chain(mentioned) {
-        let path = Path::new(&*reference.path);
-        if !is_markdown(path) || !seen.insert(normalised(Path::new(""), &reference.path)) {
-            continue;
+    let mut queue = Queue {
+        folder,
+        files: VecDeque::new(),
+        seen: BTreeSet::new(),
+        cut: None,
+    };
+    for reference in references {
+        if let Some(path) = normalised(root, &reference.path) {
+            queue.add(path, reference.line, true);
         }
-        // `check/folder.rs` reports files that cannot be opened.
-        let Ok(file) = folder.open_file(path) else {
+    }
+    let lines = body.lines().zip(split.body_line..);
+    queue.add_named(lines, &[root], &mut { MAX_LOOKUPS });
+    let mut unchecked: Option<(u32, usize)> = None;
+    let (mut opened, mut bytes_left) = (0, MAX_ALL_BYTES);
+    let (mut links_left, mut names_left) = (MAX_LOOKUPS, MAX_LOOKUPS);
+    while let Some(linked) = queue.files.pop_front() {
+        // The list of missing files has those that cannot be opened.
+        let Ok(file) = folder.open_file(&linked.path) else {
             continue;
         };
+        opened += 1;
         let mut bytes = Vec::new();
         let max = MAX_FILE_BYTES.min(bytes_left);
-        let is_read = seen.len() <= MAX_FILES
+        let is_read = opened <= MAX_FILES
             && file.take(max + 1).read_to_end(&mut bytes).is_ok()
             && bytes.len() as u64 <= max;
-        if is_read {
-            bytes_left -= bytes.len() as u64;
-            let text = String::from_utf8_lossy(&bytes);
-            let mut of_file = document::file_findings(&text);
-            if is_reference {
-                of_file.extend(chain_finding(
-                    folder,
-                    path,
-                    &text,
-                    is_direct,
-                    &mut lookups_left,
-                ));
-            }
-            findings.extend(of_file.into_iter().map(|finding| Finding {
-                file: Some(reference.path.to_string()),
-                ..finding
-            }));
-        } else {
-            unchecked.get_or_insert((reference.line, 0)).1 += 1;
+        if !is_read {
+            unchecked.get_or_insert((linked.line, 0)).1 += 1;
+            continue;
         }
+        bytes_left -= bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut of_file = document::file_findings(&text);
+        if linked.is_reference {
+            of_file.extend(chain_finding(
+                folder,
+                &linked.path,
+                &text,
+                is_direct,
+                &mut links_left,
+            ));
+        }
+        findings.extend(of_file.into_iter().map(|finding| Finding {
+            file: Some(linked.path.to_string_lossy().into_owned()),
+            ..finding
+        }));
+        let parent = linked.path.parent().unwrap_or(root);
+        for reference in relative_links(&text, linked.line) {
+            if let Some(path) = normalised(parent, &reference.path) {
+                queue.add(path, linked.line, false);
+            }
+        }
+        let lines = text.lines().map(|line| (line, linked.line));
+        queue.add_named(lines, &[parent, root], &mut names_left);
     }
     findings.extend(unchecked.map(|(line, count)| {
         let message = format!(
@@ -118,41 +207,14 @@ pub(super) fn findings<'a>(
         );
         Finding::warning("linked-unchecked", Some(line), message)
     }));
+    findings.extend(queue.cut.map(|line| {
+        let message = format!(
+            "not all names of Markdown files were looked up to search the files for hidden text: \
+             at most {MAX_LOOKUPS} in the body, and {MAX_LOOKUPS} in other files, are"
+        );
+        Finding::warning("linked-unchecked", Some(line), message)
+    }));
     findings
-}
-
-/// Returns the Markdown files of the folder that a body names anywhere: in text, code or HTML, in a
-/// link that looks like a template or pattern, after a variable, or next to other letters.
-fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
-    let mut found = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (line, number) in split.body.lines().zip(split.body_line..) {
-        let words = line.split(|c: char| c.is_whitespace() || "()[]<>\"'`|=,;".contains(c));
-        let slashes = line.replace('\\', "/");
-        let in_ascii = slashes.split(|c: char| !(c.is_ascii_alphanumeric() || "._/-".contains(c)));
-        let in_ascii = in_ascii.map(|word| word.trim_start_matches('/'));
-        for word in words.chain(in_ascii) {
-            let word = word.split(['#', '?']).next().unwrap_or_default();
-            let word = word
-                .trim_end_matches(['.', ':', '!'])
-                .trim_start_matches('@');
-            if !is_markdown(Path::new(word)) || !seen.insert(word.to_owned()) {
-                continue;
-            }
-            if seen.len() > MAX_LOOKUPS {
-                return found;
-            }
-            let path = normalised(Path::new(""), word);
-            let is_skill_md = |path: &PathBuf| path.as_os_str().eq_ignore_ascii_case("SKILL.md");
-            if path.is_some_and(|path| !is_skill_md(&path) && folder.lookup(&path, true).is_ok()) {
-                found.push(Reference {
-                    line: number,
-                    path: word.to_owned().into(),
-                });
-            }
-        }
-    }
-    found
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
@@ -282,6 +344,7 @@ mod tests {
             "bold.md",
             "code.md",
             "i{x}.md",
+            "other.md",
             "r/back.md",
             "r/beside.md",
             "r/dir.md",
@@ -293,13 +356,57 @@ mod tests {
         ];
         let mut files = vec![skill(body)];
         files.extend(read.iter().map(|path| (*path, hidden())));
-        files.extend(["url.md", "other.md", "out.md"].map(|path| (path, hidden())));
+        files.extend(["url.md", "out.md"].map(|path| (path, hidden())));
         let found = found(&files);
         let places: Vec<_> = found
             .iter()
             .map(|(rule, file, line, _)| (*rule, file.as_deref().unwrap_or_default(), *line))
             .collect();
         assert_eq!(places, read.map(|path| ("hidden-tags", path, 1)));
+    }
+
+    #[test]
+    fn searches_files_that_only_other_files_name() {
+        let hidden = || "b\u{e0041}\u{e0042}".to_owned();
+        let text = |text: &str| text.to_owned();
+        let found = found(&[
+            skill("[a](r/a.md)\n\nb.md"),
+            ("r/a.md", text("[c](s/c%20d.md) b.md r/e.md ../f.md")),
+            ("b.md", text("g.md and ../out.md")),
+            ("r/b.md", hidden()),
+            ("r/s/c d.md", hidden()),
+            ("r/e.md", hidden()),
+            ("f.md", hidden()),
+            ("g.md", text("`h.md` SKILL.md")),
+            ("h.md", hidden()),
+            ("unnamed.md", hidden()),
+        ]);
+        let hidden = found.iter().filter(|found| found.0 == "hidden-tags");
+        let places: Vec<_> = hidden
+            .map(|(_, file, ..)| file.as_deref().unwrap())
+            .collect();
+        assert_eq!(places, ["f.md", "h.md", "r/b.md", "r/e.md", "r/s/c d.md"]);
+    }
+
+    #[test]
+    fn tells_that_it_did_not_look_up_all_names() {
+        let many: Vec<String> = (0..=MAX_LOOKUPS).map(|n| format!("{n}.md")).collect();
+        for (files, line) in [
+            (vec![skill(&format!("a\n{}", many.join(" ")))], 6),
+            (
+                vec![
+                    skill("a\nb.md"),
+                    ("b.md", many[..=MAX_LOOKUPS / 2].join(" ")),
+                ],
+                6,
+            ),
+        ] {
+            let found = found(&files);
+            let message = "not all names of Markdown files were looked up to search the files for \
+                           hidden text: at most 1000 in the body, and 1000 in other files, are";
+            let expected = ("linked-unchecked", None, line, message.to_owned());
+            assert_eq!(found, [expected], "{files:?}");
+        }
     }
 
     #[test]

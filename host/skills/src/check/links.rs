@@ -1,17 +1,15 @@
 //! Finds references to files in a skill's body: relative Markdown links, images, and link
 //! definitions.
 //!
-//! `check/folder.rs` checks that the files exist. This is not a Markdown parser: it reads
-//! line by line, skips code, and misses a link rather than reporting a false one.
+//! `check/folder.rs` checks that the files exist.
 
 use std::borrow::Cow;
 
+use pulldown_cmark::{CowStr, Event, LinkType, Tag};
+
+use super::markdown::{self, LineCounter};
 use super::{Finding, Rule};
 use crate::frontmatter::{Split, quoted};
-
-/// The maximum bytes of a searched line. Guards against: a line of megabytes, because
-/// matching backticks takes more than linear time.
-pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 
 /// The maximum number of references of a body. Guards against: thousands of links, each
 /// with a look-up and a finding.
@@ -74,135 +72,42 @@ fn leads_out(path: &str) -> bool {
 
 /// Finds the relative links of a text, including those that lead out of its folder.
 pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
-    let mut fence = None;
-    let lines = body.lines().zip(body_line..);
-    let found = lines.flat_map(move |(text, line)| {
-        let in_code = update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
-        let destinations = if in_code {
-            Vec::new()
-        } else {
-            destinations(text)
-        };
-        let paths = destinations.into_iter().filter_map(relative_path);
-        paths.map(move |path| Reference { line, path })
-    });
+    let parser = markdown::parser(body);
+    let definitions = parser.reference_definitions().iter();
+    let mut destinations: Vec<(usize, CowStr<'_>)> = definitions
+        .map(|(_, definition)| (definition.span.start, definition.dest.to_string().into()))
+        .collect();
+    let events = parser.into_offset_iter();
+    destinations.extend(events.filter_map(|(event, range)| match event {
+        Event::Start(
+            Tag::Link {
+                link_type: LinkType::Inline,
+                dest_url,
+                ..
+            }
+            | Tag::Image {
+                link_type: LinkType::Inline,
+                dest_url,
+                ..
+            },
+        ) => Some((range.start, dest_url)),
+        _ => None,
+    }));
+    destinations.sort_by_key(|(at, _)| *at);
+    let mut lines = LineCounter::new(body, body_line);
+    let found = destinations
+        .into_iter()
+        .filter_map(move |(at, destination)| {
+            let path = match destination {
+                CowStr::Borrowed(destination) => relative_path(destination)?,
+                destination => Cow::Owned(relative_path(&destination)?.into_owned()),
+            };
+            Some(Reference {
+                line: lines.line_of(at),
+                path,
+            })
+        });
     found.take(MAX_REFERENCES)
-}
-
-/// The opening fence of a code block: a run of backticks or tildes.
-#[derive(Clone, Copy)]
-pub(super) struct Fence {
-    pub(super) mark: u8,
-    pub(super) length: usize,
-}
-
-/// Returns the closing fence on a line: a run of backticks or tildes without text after it.
-pub(super) fn closing_fence(line: &str) -> Option<Fence> {
-    let text = line.trim();
-    let mark = *text.as_bytes().first()?;
-    let length = text.len();
-    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
-    (is_fence && text.bytes().all(|byte| byte == mark)).then_some(Fence { mark, length })
-}
-
-/// Updates the open fence after a line. Returns whether the line is a fence or inside a code
-/// block.
-pub(super) fn update_fence(open: &mut Option<Fence>, line: &str) -> bool {
-    let text = line.trim_start();
-    let mark = text.bytes().next().unwrap_or(b' ');
-    let info = text.trim_start_matches(char::from(mark));
-    let length = text.len() - info.len();
-    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
-    match *open {
-        Some(fence) => {
-            let closes = is_fence && mark == fence.mark && length >= fence.length;
-            if closes && info.trim().is_empty() {
-                *open = None;
-            }
-            true
-        }
-        // Backticks with another backtick after them are inline code.
-        None if is_fence && !(mark == b'`' && info.contains('`')) => {
-            *open = Some(Fence { mark, length });
-            true
-        }
-        None => false,
-    }
-}
-
-/// Returns the verbatim destinations of a line's links.
-fn destinations(line: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    found.extend(definition(line));
-    let bytes = line.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            b'`' => at = after_code(bytes, at),
-            b']' if bytes.get(at + 1) == Some(&b'(') => {
-                let (destination, end) = destination(line, at + 2);
-                found.extend(destination);
-                // Going back would take quadratic time on a line of `](`.
-                at = end;
-            }
-            _ => at += 1,
-        }
-    }
-    found
-}
-
-/// Returns the end of the inline code whose backticks start at `at`: after the closing run
-/// of the same length, or after the opening run if it is not closed.
-pub(super) fn after_code(bytes: &[u8], at: usize) -> usize {
-    let run = |at: usize| bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
-    let length = run(at);
-    let mut next = at + length;
-    while next < bytes.len() {
-        match run(next) {
-            0 => next += 1,
-            other if other == length => return next + other,
-            other => next += other,
-        }
-    }
-    at + length
-}
-
-/// Returns the destination of a link definition, `[label]: destination`.
-fn definition(line: &str) -> Option<&str> {
-    let (label, rest) = line.trim_start().strip_prefix('[')?.split_once("]:")?;
-    // A footnote is not a link.
-    if label.starts_with('^') || label.contains(']') {
-        return None;
-    }
-    let rest = rest.trim_start();
-    let bracketed = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
-    bracketed
-        .map(|(destination, _)| destination)
-        .or_else(|| rest.split_whitespace().next())
-}
-
-/// Returns the destination that starts at `start`, after `](`, and its end.
-fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
-    let rest = &line[start..];
-    if let Some(inner) = rest.strip_prefix('<') {
-        return match inner.split_once('>') {
-            Some((destination, _)) => (Some(destination), start + destination.len() + 2),
-            None => (None, line.len()),
-        };
-    }
-    let mut depth: usize = 0;
-    for (at, byte) in rest.bytes().enumerate() {
-        match byte {
-            b'(' => depth += 1,
-            b')' if depth == 0 => return (Some(&rest[..at]), start + at + 1),
-            b')' => depth -= 1,
-            // A title may follow: `[a](b.md "c")`.
-            b' ' | b'\t' => return (Some(&rest[..at]), start + at),
-            _ => {}
-        }
-    }
-    (None, line.len())
 }
 
 /// Returns a destination as a relative path. Returns `None` for URLs, anchors, absolute paths and
@@ -276,7 +181,7 @@ mod tests {
                 &["a.md", "b.md"],
             ),
             ("image", "![x](img/a.png)", &["img/a.png"]),
-            ("image in a link", "[![x](a.png)](b.md)", &["a.png", "b.md"]),
+            ("image in a link", "[![x](a.png)](b.md)", &["b.md", "a.png"]),
             ("angle brackets", "[x](<a b.md>)", &["a b.md"]),
             ("escaped blank", "[x](a%20b.md)", &["a b.md"]),
             (
@@ -329,7 +234,14 @@ mod tests {
             ("tildes", "~~~\n```\n[x](a.md)\n~~~\n[y](b.md)", &["b.md"]),
             ("block that is not closed", "```\n[x](a.md)", &[]),
             ("fence on one line", "``` x ``` [y](b.md)", &["b.md"]),
-            ("crlf", "[x](a.md)\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
+            ("crlf", "[x](a.md)\r\n\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
+            ("reference", "[x][y] [y]\n\n[y]: b.md", &["b.md"]),
+            ("definition in a paragraph", "a\n[y]: b.md", &[]),
+            (
+                "indented code",
+                "    [x](a.md)\n\n- a\n\n    [y](b.md)",
+                &["b.md"],
+            ),
         ];
         for (name, body, want) in cases {
             let got: Vec<_> = references(body, 1)
@@ -370,12 +282,5 @@ mod tests {
     fn ignores_references_beyond_the_limit() {
         let body = "[x](a.md)\n".repeat(MAX_REFERENCES + 1);
         assert_eq!(references(&body, 1).count(), MAX_REFERENCES);
-    }
-
-    #[test]
-    fn does_not_search_long_lines() {
-        let line = "x".repeat(MAX_LINE_BYTES);
-        let body = format!("{line} [x](a.md)\n[y](b.md)");
-        assert_eq!(references(&body, 1).count(), 1);
     }
 }

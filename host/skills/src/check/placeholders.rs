@@ -1,7 +1,7 @@
 //! Finds text in a body that some hosts replace or run before a model reads it. skillhost does
 //! neither: the model reads the text as it is.
 
-use super::links::{MAX_LINE_BYTES, after_code, update_fence};
+use super::markdown::{LineCounter, inline_code};
 use super::{Finding, Rule};
 use crate::frontmatter::Split;
 
@@ -62,27 +62,20 @@ impl PlaceholderKind {
 /// Returns the placeholders in a body, the first of each kind. `first_line` is the line of the
 /// file on which the body starts.
 ///
-/// `$1` does not count, because shell code and prices contain it too. A command counts only outside
-/// of code blocks.
+/// Ignores `$1`, because shell code and amounts of money contain it too. Finds commands only in
+/// inline code.
 pub fn placeholders(body: &str, first_line: u32) -> Vec<Placeholder> {
-    let mut found: Vec<Placeholder> = Vec::new();
-    let mut fence = None;
-    for (line, number) in body.lines().zip(first_line..) {
-        let in_code = update_fence(&mut fence, line);
-        let line = &line[..line.floor_char_boundary(MAX_LINE_BYTES)];
-        for (kind, is_there) in [
-            (
-                PlaceholderKind::SkillDir,
-                line.contains("${CLAUDE_SKILL_DIR}"),
-            ),
-            (PlaceholderKind::Arguments, has_arguments(line)),
-            (PlaceholderKind::Command, !in_code && has_command(line)),
-        ] {
-            if is_there && found.iter().all(|found| found.kind != kind) {
-                found.push(Placeholder { kind, line: number });
-            }
-        }
-    }
+    let firsts = [
+        (PlaceholderKind::SkillDir, body.find("${CLAUDE_SKILL_DIR}")),
+        (PlaceholderKind::Arguments, first_arguments(body)),
+        (PlaceholderKind::Command, first_command(body)),
+    ];
+    let found = firsts.into_iter().filter_map(|(kind, at)| {
+        let line = LineCounter::new(body, first_line).line_of(at?);
+        Some(Placeholder { kind, line })
+    });
+    let mut found: Vec<Placeholder> = found.collect();
+    found.sort_by_key(|placeholder| (placeholder.line, placeholder.kind));
     found
 }
 
@@ -95,28 +88,27 @@ pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Returns whether a line has `$ARGUMENTS` that is not the start of a longer name.
-fn has_arguments(line: &str) -> bool {
-    let mut rest = line.split("$ARGUMENTS").skip(1);
-    rest.any(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+/// Returns the first `$ARGUMENTS` that is not the start of a longer name.
+fn first_arguments(body: &str) -> Option<usize> {
+    let is_longer = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let mut found = body.match_indices("$ARGUMENTS");
+    let first = found.find(|(at, name)| !is_longer(&body[at + name.len()..]));
+    first.map(|(at, _)| at)
 }
 
-/// Returns whether a line has `` !`command` `` at the start of a word, outside of code.
-fn has_command(line: &str) -> bool {
-    let bytes = line.as_bytes();
-    let mut at = 0;
-    while let Some(code) = line[at..].find('`').map(|found| at + found) {
-        let end = after_code(bytes, code);
-        let is_command = line[..code].strip_suffix('!').is_some_and(|before| {
-            let starts_word = before.chars().next_back().is_none_or(char::is_whitespace);
-            starts_word && !line[code..end].trim_matches('`').trim().is_empty()
-        });
-        if is_command {
-            return true;
-        }
-        at = end;
+/// Returns the first `` !`command` `` at the start of a word, outside of code.
+fn first_command(body: &str) -> Option<usize> {
+    // Most bodies have none, and need not be parsed.
+    if !body.contains("!`") {
+        return None;
     }
-    false
+    let mut code = inline_code(body);
+    let first = code.find(|code| {
+        let before = body[..code.start].strip_suffix('!');
+        let starts_word = |before: &str| before.chars().next_back().is_none_or(char::is_whitespace);
+        before.is_some_and(starts_word) && !body[code.clone()].trim_matches('`').trim().is_empty()
+    });
+    first.map(|code| code.start)
 }
 
 #[cfg(test)]

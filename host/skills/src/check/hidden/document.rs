@@ -2,7 +2,7 @@
 
 use super::super::{Finding, Rule};
 use super::characters::{Kind, hidden, kind};
-use super::comments::long_comments;
+use super::unrendered::long_parts;
 use crate::frontmatter::{Split, quoted};
 
 /// The minimum number of adjacent zero-width characters that are reported, because they can encode
@@ -40,7 +40,8 @@ pub(in super::super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "hidden-comment",
-        "A Markdown file has an HTML comment that is long enough for an instruction.",
+        "A Markdown file has a comment that is long enough for an instruction: in HTML, as the title \
+         or label of a link definition, or as a footnote without a reference.",
         "Write it as visible text, or remove it. A rendered page does not show a comment, but a \
          model reads it. Comments in code blocks are not reported.",
     ),
@@ -161,14 +162,14 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
 }
 
 fn comment_finding(text: &str, first_line: u32) -> Option<Finding> {
-    let comments = long_comments(text, first_line);
-    let start = quoted(&comments.first()?.start);
+    let parts = long_parts(text, first_line);
+    let start = quoted(&parts.first()?.start);
     let mut places = Places::default();
-    for comment in &comments {
-        places.add(comment.line, 1);
+    for part in &parts {
+        places.add(part.line, 1);
     }
     let why = format!("a rendered page does not show {start}, but a model reads it");
-    places.finding("hidden-comment", "long HTML comment", &why)
+    places.finding("hidden-comment", "long comment", &why)
 }
 
 /// Returns whether a character is a mark that text in both directions needs.
@@ -294,7 +295,7 @@ mod tests {
         assert!(message(&many).starts_with(start), "{}", message(&many));
         let comment = format!("<!-- \u{1b}{} -->", "Do it. ".repeat(50));
         let expected = format!(
-            "the file has 1 long HTML comment: a rendered page does not show `\\u{{1b}}{}…`, but a \
+            "the file has 1 long comment: a rendered page does not show `\\u{{1b}}{}…`, but a \
              model reads it",
             &"Do it. ".repeat(50)[..79]
         );

@@ -1,0 +1,44 @@
+//! Markdown as a renderer reads it.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser};
+
+/// Returns the events of a Markdown text. Tables and footnotes count, because most renderers show
+/// them.
+pub(super) fn parser(text: &str) -> Parser<'_> {
+    Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
+}
+
+/// Returns where a text has inline code, with its backticks.
+pub(super) fn inline_code(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let events = parser(text).into_offset_iter();
+    events.filter_map(|(event, range)| matches!(event, Event::Code(_)).then_some(range))
+}
+
+/// Finds the lines of bytes of a text, each at or after the one before.
+pub(super) struct LineCounter<'a> {
+    text: &'a str,
+    line: u32,
+    at: usize,
+}
+
+impl<'a> LineCounter<'a> {
+    /// `first_line` is the line of its file on which the text starts.
+    pub(super) fn new(text: &'a str, first_line: u32) -> Self {
+        Self {
+            text,
+            line: first_line,
+            at: 0,
+        }
+    }
+
+    /// Returns the line of the byte `at`.
+    pub(super) fn line_of(&mut self, at: usize) -> u32 {
+        let before = &self.text.as_bytes()[self.at..at];
+        let lines = before.iter().filter(|byte| **byte == b'\n').count();
+        self.line += u32::try_from(lines).unwrap_or(0);
+        self.at = at;
+        self.line
+    }
+}

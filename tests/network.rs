@@ -95,6 +95,53 @@ fn sends_only_granted_requests() {
 }
 
 #[test]
+fn annotations_tell_what_grant_allows() {
+    let network = |value: &str| format!("[grants.\"requests.wasm\"]\nnetwork = {value}\n");
+    for (grant, [read_only, destructive, idempotent, open_world]) in [
+        (String::new(), [true, false, true, false]),
+        (
+            network(r#"["GET https://a.example"]"#),
+            [true, false, true, true],
+        ),
+        (
+            network(r#"["GET,HEAD https://a.example/*"]"#),
+            [true, false, true, true],
+        ),
+        (
+            network(r#"["GET https://a.example", "POST https://a.example"]"#),
+            [false, true, false, true],
+        ),
+        (
+            network(r#"["https://a.example"]"#),
+            [false, true, false, true],
+        ),
+        (network(r#""ask""#), [false, true, false, true]),
+    ] {
+        let program = program(&grant);
+        let expected = json!({
+            "readOnlyHint": read_only,
+            "destructiveHint": destructive,
+            "idempotentHint": idempotent,
+            "openWorldHint": open_world,
+        });
+        let run = program.run(&["--config", "c.toml", "tools", "--format", "mcp"]);
+        let printed: Value =
+            serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+        let mut client = Client::start(program.folder.path(), &["--config", "c.toml"], NEWEST);
+        client.wait_for_components();
+        let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
+        for tools in [&printed, &listed] {
+            let annotations = |name: &str| {
+                let mut tools = tools.as_array().unwrap().iter();
+                tools.find(|tool| tool["name"] == name).unwrap()["annotations"].clone()
+            };
+            assert_eq!(annotations("send_requests"), expected, "{grant}");
+            assert_eq!(annotations("read_skill")["openWorldHint"], false, "{grant}");
+        }
+    }
+}
+
+#[test]
 fn denials_without_a_grant_are_recorded() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;

@@ -88,7 +88,7 @@ pub use skillhost_skills::trust::{Principal, Trust, TrustError};
 // Listing tools and calling them.
 pub use skillhost_sandbox::tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use skillhost_sandbox::tool::{
-    CallError, Caller, Definition, Failure, FailureKind, FolderRule, Form, Help, Output,
+    CallError, Caller, Definition, Effects, Failure, FailureKind, FolderRule, Form, Help, Output,
     OutputFile, OutputFiles, Peer, RequestRecord, Stop, TraceId, Transport, message,
 };
 

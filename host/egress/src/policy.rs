@@ -199,6 +199,11 @@ impl NetworkGrant {
         self.asks
     }
 
+    /// Returns whether all allowed requests have methods that change nothing, such as GET.
+    pub fn allows_only_safe_methods(&self) -> bool {
+        !self.asks && self.rules.iter().all(NetworkRule::has_only_safe_methods)
+    }
+
     /// Returns the rules.
     pub fn rules(&self) -> impl Iterator<Item = &NetworkRule> {
         self.rules.iter()

@@ -58,6 +58,11 @@ impl NetworkRule {
         self.difference(target).is_none()
     }
 
+    /// Returns whether the rule allows only methods that change nothing, such as GET.
+    pub(crate) fn has_only_safe_methods(&self) -> bool {
+        !self.methods.is_empty() && self.methods.iter().all(Method::is_safe)
+    }
+
     /// Returns the first part of a request that the rule does not allow: its scheme, host, port,
     /// path or method. Returns `None` if it allows the request.
     pub fn difference(&self, target: &Target) -> Option<&'static str> {

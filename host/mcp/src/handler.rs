@@ -23,7 +23,7 @@ use crate::{methods, progress, prompts, resources, skills, subscriptions, tools}
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
     task. When a request matches a skill, read that skill before you start, follow it, and read \
     its further files where it refers to them. Paths are relative to the skill's folder. Nothing \
-    here writes or reaches a network.";
+    here writes files, and only tools with `openWorldHint` reach a network.";
 
 /// The handler of MCP requests.
 #[derive(Clone)]

@@ -52,9 +52,7 @@ pub(crate) async fn list(
     )?;
     let memory = page.iter().map(memory_of).sum();
     live.answer_lease().reserve(memory)?;
-    let is_program_tool = |name: &str| host.is_program_tool(name);
-    let tools = page.into_iter();
-    let tools = tools.map(|definition| tool(definition, is_program_tool));
+    let tools = page.into_iter().map(tool);
     let mut result = ListToolsResult::with_all_items(tools.collect());
     result.next_cursor = next;
     Ok(result)
@@ -169,8 +167,8 @@ fn memory_of(definition: &Definition) -> usize {
 }
 
 /// Converts a definition to the protocol's form.
-fn tool(definition: Definition, is_program_tool: impl Fn(&str) -> bool) -> Tool {
-    let is_read_only = !is_program_tool(&definition.name);
+fn tool(definition: Definition) -> Tool {
+    let effects = definition.effects;
     let output = definition.structured_schema().cloned();
     let mut tool = Tool::new(
         definition.name,
@@ -178,14 +176,12 @@ fn tool(definition: Definition, is_program_tool: impl Fn(&str) -> bool) -> Tool 
         Arc::new(object_schema(definition.input_schema)),
     )
     .with_title(definition.title)
-    // A component can neither write nor reach more than the skills. The program's own tools may
-    // note something for the operator.
     .with_annotations(
         ToolAnnotations::new()
-            .read_only(is_read_only)
-            .destructive(false)
-            .idempotent(true)
-            .open_world(false),
+            .read_only(effects.is_read_only())
+            .destructive(effects.is_destructive())
+            .idempotent(effects.is_idempotent())
+            .open_world(effects.reaches_network()),
     );
     tool.output_schema = output.map(object_schema).map(Arc::new);
     let largest = LARGEST_RESULT.map(|(key, size)| (key.to_owned(), size.into()));

@@ -24,7 +24,7 @@ mod trace;
 pub(crate) use caller::CallerLease;
 pub use caller::{Caller, Peer, TraceId, Transport};
 pub(crate) use changes::ViewChanges;
-pub use definition::{Definition, FolderRule, Form};
+pub use definition::{Definition, Effects, FolderRule, Form};
 pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
 pub use output_files::{OutputFile, OutputFiles};

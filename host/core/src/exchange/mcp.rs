@@ -24,12 +24,12 @@ fn tool(definition: &Definition) -> Value {
     if let Some(schema) = definition.structured_schema() {
         tool["outputSchema"] = with_object_type(schema).into();
     }
-    // True for every component: it can neither write nor reach anything but skills.
+    let effects = definition.effects;
     tool["annotations"] = json!({
-        "readOnlyHint": true,
-        "destructiveHint": false,
-        "idempotentHint": true,
-        "openWorldHint": false,
+        "readOnlyHint": effects.is_read_only(),
+        "destructiveHint": effects.is_destructive(),
+        "idempotentHint": effects.is_idempotent(),
+        "openWorldHint": effects.reaches_network(),
     });
     tool["_meta"] = LARGEST_RESULT.into_iter().collect();
     tool

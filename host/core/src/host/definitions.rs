@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{Host, ServedTool};
 use skillhost_sandbox::component::embedded::FIND_SKILLS;
-use skillhost_sandbox::tool::Definition;
 use skillhost_sandbox::tool::offer::DescriptionSource;
+use skillhost_sandbox::tool::{Definition, Effects};
 use skillhost_skills::catalog::{Freshness, ReadBudget};
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;
@@ -35,10 +35,15 @@ impl Host {
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         let mut listed = ListedNames::new(self);
-        let program_tools = self.program_tools().map(|tool| tool.definition().clone());
+        let program_tools = self.program_tools().map(|tool| {
+            let mut definition = tool.definition().clone();
+            definition.effects = Effects::Notes;
+            definition
+        });
         let served = self.served_tools().filter_map(|served| {
             let ServedTool { tool, terms, .. } = served;
             let mut definition = tool.definition.clone();
+            definition.effects = Effects::of_grant(&terms.network);
             if let Some(description) = &served.description {
                 definition.description.clone_from(&description.text);
             }

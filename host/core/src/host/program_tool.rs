@@ -44,7 +44,7 @@ impl Host {
 
     /// Returns whether the program answers a tool itself. Such a tool may write files, for
     /// example a request to the operator.
-    pub fn is_program_tool(&self, name: &str) -> bool {
+    pub(super) fn is_program_tool(&self, name: &str) -> bool {
         self.program_tool(name).is_some()
     }
 

@@ -13,7 +13,7 @@ use crate::call::{RawDefinition, RawForm, Sandbox};
 use crate::component::file::read_bounded;
 use crate::tool::arguments::{Schema, number_of_values};
 use crate::tool::limits::{self, Limits};
-use crate::tool::{Definition, FolderRule, Form, Stop};
+use crate::tool::{Definition, Effects, FolderRule, Form, Stop};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::text::line::Line;
 
@@ -151,6 +151,7 @@ fn parse_definition(raw: RawDefinition) -> anyhow::Result<Definition> {
             RawForm::Text => Form::Text,
             RawForm::Details => Form::Record,
         },
+        effects: Effects::None,
     };
     check(&definition)?;
     Ok(definition)

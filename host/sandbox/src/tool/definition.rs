@@ -1,6 +1,7 @@
 //! Definitions of tools for agents.
 
 use serde_json::{Map, Value};
+use skillhost_egress::NetworkGrant;
 
 /// The definition of a tool for agents.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,56 @@ pub struct Definition {
     pub text_property: Option<String>,
     /// The form of an answer for models.
     pub model_reads: Form,
+    /// The effects of a call, by the grant of its component.
+    pub effects: Effects,
+}
+
+/// The effects that a call of a tool may have, apart from reading skills.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effects {
+    /// None.
+    #[default]
+    None,
+    /// It notes something for the operator. Only tools of the program do.
+    Notes,
+    /// It sends requests over the network with safe methods, such as GET.
+    SafeRequests,
+    /// It sends requests over the network that may change something.
+    Requests,
+}
+
+impl Effects {
+    /// Returns the effects of a tool whose component has this grant.
+    pub fn of_grant(network: &NetworkGrant) -> Self {
+        if network.is_empty() {
+            Self::None
+        } else if network.allows_only_safe_methods() {
+            Self::SafeRequests
+        } else {
+            Self::Requests
+        }
+    }
+
+    /// Returns whether a call changes nothing, for MCP's `readOnlyHint`.
+    pub fn is_read_only(self) -> bool {
+        matches!(self, Self::None | Self::SafeRequests)
+    }
+
+    /// Returns whether a call may destroy something, for MCP's `destructiveHint`.
+    pub fn is_destructive(self) -> bool {
+        self == Self::Requests
+    }
+
+    /// Returns whether a repeated call changes nothing more, for MCP's `idempotentHint`.
+    pub fn is_idempotent(self) -> bool {
+        self != Self::Requests
+    }
+
+    /// Returns whether a call reaches anything but skills, for MCP's `openWorldHint`.
+    pub fn reaches_network(self) -> bool {
+        matches!(self, Self::SafeRequests | Self::Requests)
+    }
 }
 
 impl Definition {
@@ -41,6 +92,7 @@ impl Definition {
             folder: None,
             text_property: None,
             model_reads: Form::Text,
+            effects: Effects::None,
         }
     }
 

@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::tool::{Definition, FolderRule, Form};
+use crate::tool::{Definition, Effects, FolderRule, Form};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Definition", deny_unknown_fields)]
@@ -20,6 +20,9 @@ struct DefinitionJson {
     text_property: Option<String>,
     #[serde(with = "FormJson")]
     model_reads: Form,
+    // The host sets them, by the grant.
+    #[serde(skip)]
+    effects: Effects,
 }
 
 #[derive(Serialize, Deserialize)]

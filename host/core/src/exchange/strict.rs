@@ -119,24 +119,30 @@ struct Position<'a> {
     in_choice: bool,
 }
 
+impl Position<'_> {
+    /// Returns the property for a message, or "it" for the whole schema.
+    fn shown(&self) -> String {
+        match self.name {
+            "" => "it".to_owned(),
+            name => format!("`{name}`"),
+        }
+    }
+}
+
 impl StrictConversion {
     fn schema(
         &mut self,
         schema: &Map<String, Value>,
         at: Position<'_>,
     ) -> Result<Map<String, Value>, String> {
-        let here = || match at.name {
-            "" => "it".to_owned(),
-            name => format!("`{name}`"),
-        };
         if let Some(keyword) = UNSUPPORTED.iter().find(|key| schema.contains_key(**key)) {
-            return Err(format!("{} has `{keyword}`", here()));
+            return Err(format!("{} has `{keyword}`", at.shown()));
         }
         let mut strict = Map::new();
         let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"));
         let Some((mut kinds, nullable)) = kinds(schema) else {
             let Some(choices) = choices.and_then(Value::as_array) else {
-                return Err(format!("{} takes values of any type", here()));
+                return Err(format!("{} allows values of any type", at.shown()));
             };
             self.copy_keywords(schema, &mut strict);
             let choices = choices.iter().map(|choice| {
@@ -154,7 +160,7 @@ impl StrictConversion {
             return Ok(strict);
         };
         if choices.is_some() {
-            return Err(format!("{} has a type and a choice of others", here()));
+            return Err(format!("{} has a type and a choice of others", at.shown()));
         }
         let (object, array) = (
             kinds.iter().any(|kind| kind == "object"),
@@ -198,8 +204,7 @@ impl StrictConversion {
             Some(more) => *more != Value::Bool(false),
         };
         if open {
-            let here = if at.name.is_empty() { "it" } else { at.name };
-            return Err(format!("`{here}` takes properties of any name"));
+            return Err(format!("{} allows properties of any name", at.shown()));
         }
         let mut converted = Map::new();
         for (name, property) in properties {
@@ -230,7 +235,7 @@ impl StrictConversion {
     fn property(&mut self, schema: &Value, at: Position<'_>) -> Result<Map<String, Value>, String> {
         match schema {
             Value::Object(schema) => self.schema(schema, at),
-            _ => Err(format!("`{}` takes values of any type", at.name)),
+            _ => Err(format!("{} allows values of any type", at.shown())),
         }
     }
 
@@ -419,16 +424,16 @@ mod tests {
             deep = json!({"type": "object", "properties": {"d": deep}});
         }
         for (a, reason) in [
-            (json!({}), "`a` takes values of any type"),
-            (json!(true), "`a` takes values of any type"),
-            (json!({"type": "array"}), "`a` takes values of any type"),
+            (json!({}), "`a` allows values of any type"),
+            (json!(true), "`a` allows values of any type"),
+            (json!({"type": "array"}), "`a` allows values of any type"),
             (
                 json!({"type": "object"}),
-                "`a` takes properties of any name",
+                "`a` allows properties of any name",
             ),
             (
                 json!({"type": "object", "properties": {}, "additionalProperties": {}}),
-                "`a` takes properties of any name",
+                "`a` allows properties of any name",
             ),
             (json!({"allOf": [{}]}), "`a` has `allOf`"),
             (
@@ -450,7 +455,11 @@ mod tests {
             assert_eq!(strict, Err(expected), "{a}");
         }
         assert!(strict(json!({"anyOf": [{"required": ["a"]}]})).is_err());
-        assert!(strict(json!({"additionalProperties": true})).is_err());
+        let open = strict(json!({"additionalProperties": true})).unwrap_err();
+        assert!(
+            open.ends_with(": it allows properties of any name"),
+            "{open}"
+        );
     }
 
     #[test]

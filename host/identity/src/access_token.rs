@@ -1,4 +1,4 @@
-//! OAuth access tokens that are JWTs: all checks, from the bytes to the claims. Nothing in a
+//! Checks OAuth access tokens, which are JWTs, from their bytes to their claims. Nothing in a
 //! token is trusted before the last check.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,16 +17,15 @@ use crate::strict_json;
 /// and check megabytes.
 pub(crate) const MAX_BYTES: usize = 16 << 10;
 
-/// The number of seconds by which an issuer's clock may differ.
+/// The maximum seconds by which an issuer's clock may differ from this machine's.
 pub(crate) const LEEWAY: u64 = 30;
 
-/// The types (`typ`) that an access token may have. Guards against: a token that the issuer made
+/// The allowed types (`typ`) of an access token. Guards against: a token that the issuer made
 /// for another use, such as a logout.
 const TYPES: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
-/// The header parameters that name a key or further rules. Only the issuer's own keys count, and
-/// further rules are unsupported. Guards against: a peer that brings its own key, or the address
-/// of a key.
+/// The header parameters that bring a key, or change how a token is checked. Guards against: a
+/// peer that brings its own key, or the address of a key.
 const FORBIDDEN_PARAMETERS: [&str; 8] = ["crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "zip"];
 
 /// A token that is parsed and not yet checked.
@@ -59,7 +58,7 @@ pub enum TokenError {
     /// The type is not that of an access token.
     #[error("its type (`typ`) is not that of an access token")]
     WrongType,
-    /// The header names a key or rules of its own.
+    /// The header has a forbidden parameter.
     #[error("its header parameter `{0}` is forbidden")]
     ForbiddenParameter(&'static str),
     /// The header does not name the key.
@@ -171,7 +170,8 @@ impl<'t> UncheckedToken<'t> {
         let seconds = expires.filter(|seconds| (0.0..1e11).contains(seconds));
         let seconds = seconds.ok_or(TokenError::InvalidClaims)? as u64;
         let expires = UNIX_EPOCH + Duration::from_secs(seconds + LEEWAY);
-        // `decode` accepts the token for one second longer. A stream would then end at once.
+        // `decode` accepts the token for one second longer. A stream that began in that second
+        // would end at once.
         if expires <= SystemTime::now() {
             return Err(TokenError::Expired);
         }
@@ -183,8 +183,9 @@ impl<'t> UncheckedToken<'t> {
 }
 
 impl Claims {
-    /// Returns whether a claim is or contains a value. In `scope` and `scp`, each word of a text
-    /// counts as a value.
+    /// Returns whether a claim equals a value, or is a list that contains it.
+    ///
+    /// A text in `scope` or `scp` is a list of words.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         match self.claims.get(name) {
             Some(Value::String(text)) if ["scope", "scp"].contains(&name) => {

@@ -1,4 +1,4 @@
-//! Tests of access tokens: valid ones, and invalid ones with the reason of their refusal.
+//! Tests of valid and invalid access tokens, with the reason for each refusal.
 
 mod configured;
 mod support;
@@ -336,19 +336,19 @@ fn refuses_every_invalid_token() {
         (good.replace("u1", "\u{0}"), E::Malformed),
     ];
     let mut rows = headers.len() + bodies.len();
-    let refused = |token: &str, expected: E, about: &str| {
+    let assert_refused = |token: &str, expected: E, about: &str| {
         let identified = identify(&clients, token);
         assert_eq!(identified, Err(Refusal::InvalidToken(expected)), "{about}");
     };
     for (header, key, expected) in headers {
-        refused(
+        assert_refused(
             &keys.token(&header, &good, key),
             expected,
             &format!("{header} {key}"),
         );
     }
     for (claims, expected) in bodies {
-        refused(
+        assert_refused(
             &keys.token(&header().to_string(), &claims, "ec"),
             expected,
             &claims,
@@ -393,7 +393,7 @@ fn refuses_every_invalid_token() {
     rows += changed.len();
     for (token, expected) in changed {
         let about = token.chars().take(1000).collect::<String>();
-        refused(&token, expected, &about);
+        assert_refused(&token, expected, &about);
     }
     assert!(rows >= 80, "{rows}");
     // A token that does not look like a JWT is never parsed.
@@ -444,7 +444,7 @@ fn client_with_most_matching_claims_wins() {
     let named = |name: &str| Ok(Some(name.into()));
     let scopes = |scopes: &[&str]| {
         Err(Refusal::MissingScopes(
-            scopes.iter().map(|it| (*it).into()).collect(),
+            scopes.iter().map(|scope| (*scope).into()).collect(),
         ))
     };
     for (change, expected) in [

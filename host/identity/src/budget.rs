@@ -1,6 +1,6 @@
-//! The budget of one client: requests at a time, and requests and bytes per minute.
+//! The budget of one client: concurrent requests, and requests and bytes per minute.
 //!
-//! Requests beyond the first limit wait. Requests beyond the others are refused.
+//! Requests beyond the concurrent ones wait. Requests beyond a minute's budget are refused.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::settings::ClientLimits;
 
-/// The period of the limits on requests and bytes.
+/// The period that the limits on requests and bytes cover.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The budget of one client.
@@ -78,7 +78,7 @@ impl ClientBudget {
         wait.map_or(Ok(()), |wait| Err(BudgetError { resource, wait }))
     }
 
-    /// Waits until one more request may run. Requests run in the order in which they came.
+    /// Waits until one more request may run. Requests run in order of arrival.
     pub(crate) async fn acquire(&self) -> RequestLease {
         let permit = Arc::clone(&self.concurrent_requests).acquire_owned().await;
         RequestLease {
@@ -102,13 +102,13 @@ impl RequestLease {
     }
 }
 
-/// A token bucket. It is refilled evenly, and holds at most the amount of a minute.
+/// A token bucket. It refills evenly, and holds at most the amount of one minute.
 #[derive(Debug)]
 struct Bucket {
     capacity: f64,
     /// The current amount. Negative if more was taken than the bucket held.
     level: f64,
-    refilled: Instant,
+    last_refill: Instant,
 }
 
 impl Bucket {
@@ -116,16 +116,19 @@ impl Bucket {
         Self {
             capacity,
             level: capacity,
-            refilled: now,
+            last_refill: now,
         }
     }
 
-    /// Returns the time until the bucket holds an amount, or `None` if it does now.
+    /// Refills the bucket, and returns the time until it holds an amount. Returns `None` if it
+    /// already holds it.
     fn time_until(&mut self, amount: f64, now: Instant) -> Option<Duration> {
-        let passed = now.saturating_duration_since(self.refilled).as_secs_f64();
+        let passed = now
+            .saturating_duration_since(self.last_refill)
+            .as_secs_f64();
         let rate = self.capacity / MINUTE.as_secs_f64();
         self.level = (self.level + passed * rate).min(self.capacity);
-        self.refilled = self.refilled.max(now);
+        self.last_refill = self.last_refill.max(now);
         let missing = amount - self.level;
         (missing > 0.0).then(|| Duration::from_secs_f64((missing / rate).min(1e9)))
     }

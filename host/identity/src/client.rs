@@ -8,7 +8,7 @@ use skillhost::Scope;
 use crate::budget::{BudgetError, ClientBudget, RequestLease};
 use crate::settings::ClientConfig;
 
-/// The longest time between two reads of the clock, because the clock may be set in between.
+/// The longest wait before the clock is read again, because somebody may set it meanwhile.
 const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(60);
 
 /// The client of a request, identified by a credential.
@@ -38,7 +38,7 @@ impl Expiry {
         self.0.is_some_and(|time| time <= SystemTime::now())
     }
 
-    /// Waits until the time has passed.
+    /// Waits until the time has passed, or forever if there is none.
     pub async fn passed(self) {
         let Self(Some(time)) = self else {
             return std::future::pending().await;
@@ -63,8 +63,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates the client without a name, which has the token of the server itself. It may use
-    /// everything.
+    /// Creates the unnamed client, which has the server's own token and may use everything.
     pub(crate) fn unnamed(budget: Option<ClientBudget>) -> Self {
         Self {
             name: None,
@@ -91,7 +90,7 @@ impl Client {
         self.name.as_ref()
     }
 
-    /// Returns whether the client has a budget. Every client has one if any client has a name.
+    /// Returns whether the client has a budget. If any client has a name, every client has one.
     pub fn has_budget(&self) -> bool {
         self.budget.is_some()
     }
@@ -124,7 +123,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If answers that were sent during the wait have used up its bytes for this minute.
+    /// If answers sent during the wait have used up the client's bytes for this minute.
     pub async fn acquire(&self) -> Result<RequestLease, BudgetError> {
         let Some(budget) = &self.budget else {
             return Ok(RequestLease::unlimited());

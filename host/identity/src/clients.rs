@@ -1,5 +1,5 @@
-//! The clients of a server, and the checks of a request's credentials. Only the operator learns
-//! the reason of a refusal, not the peer.
+//! All clients of a server: finds the client of a request by its credential. Only the operator
+//! learns the reason for a refusal, not the peer.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -39,7 +39,7 @@ struct ClientToken {
 }
 
 impl Clients {
-    /// Returns the configured clients, with the tokens in their files.
+    /// Creates the configured clients, and reads their token files.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Adds the client without a name, which has this token and may use everything.
+    /// Adds the unnamed client, which has this token and may use everything.
     ///
     /// # Errors
     ///
@@ -119,16 +119,14 @@ impl Clients {
         Ok(self)
     }
 
-    /// Sets the opener with which issuers' key files are read again. Default: one without a
-    /// broker.
+    /// Sets the opener for reading issuers' key files again. Default: one without a broker.
     #[must_use]
     pub fn with_opener(mut self, opener: Opener) -> Self {
         self.key_reader.opener = opener;
         self
     }
 
-    /// Sets what fetches issuers' keys from their addresses. Default: nothing, so that no such keys
-    /// can be used.
+    /// Sets the fetcher of issuers' keys at addresses. Without one, such keys cannot be used.
     #[must_use]
     pub fn with_fetch(mut self, fetch: Arc<dyn FetchKeys>) -> Self {
         self.key_reader.fetch = Some(fetch);
@@ -141,10 +139,10 @@ impl Clients {
         self.oauth.as_ref().map(|oauth| &oauth.metadata)
     }
 
-    /// Reads the keys of all issuers periodically, with this pause.
+    /// Polls the keys of all issuers, with this pause between polls.
     ///
-    /// So the first token does not have to wait for the keys, and a withdrawn key is noticed even
-    /// if no token names an unknown key.
+    /// So the first token does not wait for the keys, and a withdrawn key is noticed even if no
+    /// token names an unknown key.
     pub async fn poll_keys(&self, pause: Duration) {
         loop {
             self.refresh_all_keys().await;
@@ -222,7 +220,7 @@ impl Clients {
         })
     }
 
-    /// Returns the client whose user has connected to a Unix socket.
+    /// Returns the client of the user who connected to a Unix socket.
     ///
     /// # Errors
     ///
@@ -232,7 +230,7 @@ impl Clients {
         check_expiry(with_own_expiry(client.ok_or(Refusal::UnknownUser(user))?))
     }
 
-    /// Returns the client that has a name of a connection's certificate.
+    /// Returns the client that a connection's certificate names.
     ///
     /// # Errors
     ///

@@ -80,7 +80,7 @@ impl ConnectionClients {
     }
 }
 
-/// Adds a key for a client, unless another client has it.
+/// Adds a client's user or name. Fails if another client has it.
 fn add_unique<K: PartialEq>(
     entries: &mut Vec<(K, Arc<Client>)>,
     key: K,

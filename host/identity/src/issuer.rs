@@ -24,11 +24,11 @@ use crate::settings::{IssuerConfig, KeySource};
 /// The message for a JWK Set without a usable key.
 const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 
-/// The shortest time between two refreshes of an issuer's keys. Guards against: a peer that makes
-/// the server ask an issuer again and again, by tokens with invented key ids.
+/// The shortest time between two refreshes of an issuer's keys. Guards against: a peer that sends
+/// tokens with invented key ids, so that the server asks an issuer again and again.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The age from which keys are ignored. Guards against: a withdrawn key that stays accepted
+/// The age at which keys are no longer used. Guards against: a withdrawn key that stays accepted
 /// because the issuer does not answer.
 const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -36,24 +36,23 @@ const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// requests all wait for an issuer that does not answer.
 const MAX_WAITING: usize = 16;
 
-/// The maximum number of an issuer's verified tokens that are remembered. Guards against: a
-/// client that gets new tokens without end.
+/// The maximum number of remembered tokens of an issuer. Guards against: a client that gets new
+/// tokens without end.
 const MAX_VERIFIED_TOKENS: usize = 4096;
 
-/// Fetches the keys of issuers. The program decides how: this crate opens no connection.
+/// Fetches the keys of issuers. The program implements it: this crate opens no connection.
 pub trait FetchKeys: Debug + Send + Sync {
-    /// Fetches the keys at the address of an issuer, of at most this many bytes. Ends within a
-    /// bounded time.
+    /// Fetches at most `max_bytes` of keys from an issuer's address, within a bounded time.
     fn fetch_keys<'a>(&'a self, address: &'a str, max_bytes: usize) -> KeysFuture<'a>;
 
     /// Returns whether no keys can be fetched until the server is restarted.
     fn has_ended(&self) -> bool;
 }
 
-/// A fetch of keys.
+/// The future that [`FetchKeys::fetch_keys`] returns.
 pub type KeysFuture<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<u8>>> + Send + 'a>>;
 
-/// The ways to read the keys of issuers again.
+/// Reads the keys of issuers again, from files or addresses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyReader {
     /// Opens key files.
@@ -90,7 +89,7 @@ pub(crate) struct Issuer {
     waiting: Semaphore,
     /// True if the last refresh failed.
     has_failed: AtomicBool,
-    /// The last problem that was logged.
+    /// The last logged problem. Empty if the keys can be used.
     logged_problem: Mutex<String>,
 }
 
@@ -118,7 +117,7 @@ pub(crate) struct IssuerKeys {
     set: KeySet,
     /// The time at which the set was read.
     read: Instant,
-    /// The same time by the clock that also runs while the machine is suspended.
+    /// The same time by the system clock, which also runs while the machine is suspended.
     read_by_clock: SystemTime,
     /// Verified tokens, by digest.
     verified: Mutex<HashMap<[u8; 32], VerifiedToken>>,
@@ -181,7 +180,7 @@ impl IssuerKeys {
 }
 
 impl Issuer {
-    /// Opens the source of an issuer's keys.
+    /// Creates an issuer.
     ///
     /// Keys in a file are read at once. The first [refresh](Self::refresh) fetches those at an
     /// address.
@@ -249,7 +248,7 @@ impl Issuer {
         }
     }
 
-    /// Returns whether the last refresh failed. A token with an unknown key may be valid then.
+    /// Returns whether the last refresh failed. If so, a token with an unknown key may be valid.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::SeqCst)
     }
@@ -294,13 +293,13 @@ impl Issuer {
                 *last_refresh = Some(Instant::now());
             };
             // In its own task, the refresh continues if the request is dropped. Otherwise a peer
-            // that disconnects early could make the server ask the issuer at any time.
+            // that disconnects early could make the server ask the issuer without pause.
             let _ = tokio::spawn(refresh).await;
         }
         true
     }
 
-    /// Reads the keys, and logs a problem once.
+    /// Reads the keys, and logs when a problem begins, changes or ends.
     async fn read_keys(&self, reader: KeyReader) {
         let read = self.read_source(reader).await;
         self.has_failed.store(read.is_err(), Ordering::SeqCst);
@@ -546,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_keys_serve_at_most_a_day_without_a_refresh() {
+    async fn keys_expire_after_a_day_without_refresh() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
         std::fs::write(&file, key_set("old")).unwrap();

@@ -71,13 +71,13 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// Returns the key with this id that is for an algorithm.
+    /// Returns the key with this id for an algorithm.
     pub(crate) fn find(&self, id: &str, algorithm: Algorithm) -> Result<&DecodingKey, KeyError> {
         let mut error = KeyError::UnknownId;
         for key in self.0.iter().filter(|key| key.id == id) {
             let name = format!("{algorithm:?}");
-            let is_for = key.algorithm.as_ref().is_none_or(|only| *only == name);
-            if key.family == algorithm.family() && is_for {
+            let allows_algorithm = key.algorithm.as_ref().is_none_or(|only| *only == name);
+            if key.family == algorithm.family() && allows_algorithm {
                 return Ok(&key.key);
             }
             error = KeyError::OtherAlgorithm;

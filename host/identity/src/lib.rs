@@ -27,7 +27,7 @@ mod access_token;
 mod issuer;
 // Clients identified by their connection.
 mod connections;
-// The reasons of refusals, for the operator.
+// The reasons for refusals, for the operator.
 mod refusal;
 // Clients identified by access tokens.
 mod oauth;

@@ -103,7 +103,7 @@ impl OAuthClients {
         }))
     }
 
-    /// Returns the client of an access token with this digest.
+    /// Returns the client of an access token. `digest` is the token's digest.
     pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identity, Refusal> {
         let now = SystemTime::now();
         let mut issuers = self.issuers.iter();
@@ -130,7 +130,7 @@ impl OAuthClients {
         Ok(identity)
     }
 
-    /// Returns the client with the most claims, of all clients whose claims are met.
+    /// Returns the client with the most claims, among those whose claims the token has.
     fn find_client(&self, claims: &Claims) -> Result<Arc<Client>, Refusal> {
         let rules = self.rules.iter().filter(|rule| {
             let mut required = rule.claims.iter();

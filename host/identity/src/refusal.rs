@@ -1,4 +1,4 @@
-//! The reasons of refused requests, for the operator's log. A peer learns only the HTTP status.
+//! The reasons for refusals, for the operator's log. A peer learns only the HTTP status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ pub enum Refusal {
     ClientExpired(Arc<str>),
     /// The access token is not valid.
     InvalidToken(TokenError),
-    /// The access token names a key that its issuer may have added. The key may be known after a
-    /// [refresh](crate::Clients::refresh_keys).
+    /// The access token names an unknown key. The issuer may have added it, so a
+    /// [refresh](crate::Clients::refresh_keys) may find it.
     UnknownKey(IssuerIndex),
     /// The access token names an unknown key, and too many requests wait for the issuer's keys.
     TooManyWaiting,
     /// The access token names an unknown key, and the issuer's keys cannot be read.
     UnreadableKeys,
-    /// The access token is valid, and belongs to no client.
+    /// The access token is valid, but belongs to no client.
     NoClient,
-    /// The access token is valid, and belongs to several clients equally.
+    /// The access token is valid, but matches several clients equally.
     AmbiguousClient,
-    /// The access token is valid, and lacks these OAuth scopes of its client.
+    /// The access token is valid, but lacks OAuth scopes. Its client needs these.
     MissingScopes(Vec<String>),
     /// The request has no token and comes from this user, who is not a client.
     UnknownUser(u32),

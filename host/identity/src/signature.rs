@@ -1,5 +1,5 @@
-//! Signature verification for the crate `jsonwebtoken`, by ring. Asymmetric algorithms only;
-//! signing is unsupported.
+//! Verifies signatures for the crate `jsonwebtoken` with ring. Supports only asymmetric
+//! algorithms, and no signing.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};

@@ -1,5 +1,5 @@
-//! JSON without duplicate keys. Guards against: a token with a repeated claim, from which two
-//! parsers read different clients.
+//! Parses JSON without duplicate keys. Guards against: a token with a repeated claim, in which
+//! two parsers find different clients.
 
 use std::fmt;
 

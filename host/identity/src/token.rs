@@ -9,8 +9,8 @@ use skillhost::Trust;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 
-/// The number of characters that a token may have. Guards against: a token that can be guessed,
-/// and a file that is not a token file.
+/// The allowed number of characters of a token. Guards against: a token that can be guessed, and
+/// a file that is not a token file.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=4096;
 
 /// The maximum bytes of white space around the token in its file.
@@ -72,7 +72,7 @@ impl Token {
         Self { digest }
     }
 
-    /// Returns whether this token has a digest. Takes the same time for every digest.
+    /// Returns whether this token has a digest, in constant time.
     pub(crate) fn has_digest(&self, digest: &[u8; 32]) -> bool {
         let differing_bits = digest
             .iter()

@@ -1,4 +1,4 @@
-//! Tests of key sets, issuers and claims that are refused at the start.
+//! Tests of configured key sets, issuers and claims that the server refuses when it starts.
 
 use super::*;
 

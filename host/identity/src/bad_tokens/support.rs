@@ -149,17 +149,18 @@ impl TestKeys {
     /// Returns a valid token with this number of bytes.
     pub(super) fn token_of_length(&self, bytes: usize) -> String {
         // Base64 turns three bytes into four, so the claims alone do not give every length.
-        let padded = |headers: usize, more: usize| {
-            let header = with(header(), json!({"x": "x".repeat(headers)}));
-            let claims = with(claims(), json!({"x": "x".repeat(more)}));
+        let padded = |header_padding: usize, claims_padding: usize| {
+            let header = with(header(), json!({"x": "x".repeat(header_padding)}));
+            let claims = with(claims(), json!({"x": "x".repeat(claims_padding)}));
             self.token(&header, &claims, "ec")
         };
         let most = (bytes - padded(0, 0).len()) * 3 / 4;
-        let mut sizes = (0..4).flat_map(|headers| (most - 8..=most).map(move |it| (headers, it)));
-        let token = sizes.find_map(|(headers, more)| {
-            Some(padded(headers, more)).filter(|token| token.len() == bytes)
+        let mut paddings =
+            (0..4).flat_map(|header| (most - 8..=most).map(move |claims| (header, claims)));
+        let token = paddings.find_map(|(header, claims)| {
+            Some(padded(header, claims)).filter(|token| token.len() == bytes)
         });
-        token.expect("some size gives the length")
+        token.expect("some padding gives the length")
     }
 }
 
@@ -190,12 +191,12 @@ pub(super) fn with(mut value: Value, change: Value) -> String {
     value.to_string()
 }
 
-/// Returns clients of an issuer with these keys.
+/// Returns the clients in these tables, whose issuer has these keys.
 pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
     clients_with("", keys, tables)
 }
 
-/// Returns clients of an issuer with these keys and a further line in its table.
+/// Returns the clients in these tables, whose issuer has these keys and this line in its table.
 pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("keys.json"), keys.to_string()).unwrap();

@@ -265,7 +265,7 @@ fn identifies_clients_by_certificate() {
     ] {
         match (clients.identify_certificate(&shown), expected) {
             (Ok(identity), Ok(name)) => {
-                assert_eq!(identity.client.name().map(|it| &**it), Some(name));
+                assert_eq!(identity.client.name().map(|own| &**own), Some(name));
             }
             (Err(refusal), Err(reason)) => {
                 assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
@@ -409,7 +409,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
     };
     let resource = "https://mcp.example";
     let claims = json!({"iss": "https://a.example", "aud": resource, "exp": 32_503_680_000_u64});
-    let shown = |id: &str| {
+    let authorization = |id: &str| {
         let header = json!({"alg": "EdDSA", "kid": id}).to_string();
         let message = [header, claims.to_string()].map(|part| base64(part.as_bytes()));
         let message = message.join(".");
@@ -431,7 +431,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
         &Trust::new(),
     );
     let clients = clients.unwrap();
-    let (old, new) = (shown("old"), shown("new"));
+    let (old, new) = (authorization("old"), authorization("new"));
     // The second time, the token is remembered.
     for _ in 0..2 {
         assert_eq!(identify(&clients, &[&old]).unwrap().as_deref(), Some("c"));

@@ -18,7 +18,7 @@ use toml::value::{Datetime, Offset};
 use super::OneOrMany;
 
 /// The maximum characters of a client's name. Guards against: names that fill records.
-const NAME_CHARACTERS: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// A client: its credentials, scope and limits.
 #[derive(Debug, Clone)]
@@ -30,14 +30,13 @@ pub struct ClientConfig {
     pub place: String,
     /// The files of its tokens.
     pub token_files: Vec<ConfiguredPath>,
-    /// SHA-256 of its other tokens.
+    /// The SHA-256 digests of its other tokens.
     pub token_digests: Vec<[u8; 32]>,
-    /// The claims that identify its access tokens. Empty if it has none.
+    /// The claims that identify its access tokens. Empty if it uses none.
     pub claims: BTreeMap<String, String>,
-    /// The OAuth scopes that such a token must have.
+    /// The OAuth scopes that its access tokens must have.
     pub oauth_scopes: Vec<String>,
-    /// The numbers of the local users that are this client when they connect to a Unix
-    /// socket.
+    /// The numbers of the local users who are this client at a Unix socket.
     pub unix_users: Vec<u32>,
     /// The names of its TLS certificates: host names in lower case, and URIs.
     pub certificate_names: Vec<String>,
@@ -111,7 +110,7 @@ impl RawUser {
         };
         ensure!(
             number != overflow_user(),
-            "the user {number} stands for all users that this machine does not know; name another"
+            "the user {number} means every user that this machine does not know; name another"
         );
         Ok(number)
     }
@@ -129,15 +128,15 @@ pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<ClientConfig>> {
     let raw: BTreeMap<String, Spanned<RawClient>> = tables.table("clients")?;
     let clients = raw.into_iter().map(|(name, client)| {
         let place = tables.place(client.span().start);
-        let client = client.into_inner().client(name, place, tables)?;
+        let client = client.into_inner().into_config(name, place, tables)?;
         client.check().map(|()| client)
     });
     clients.collect()
 }
 
 impl RawClient {
-    /// Returns the client of this name.
-    fn client(
+    /// Returns the client with this name.
+    fn into_config(
         self,
         name: String,
         place: String,
@@ -227,7 +226,7 @@ impl ClientConfig {
         for scope in &self.oauth_scopes {
             ensure!(
                 !scope.is_empty() && scope.bytes().all(is_scope_byte),
-                "{}: `oauth_scopes`: `{}` is not a scope: ASCII without spaces and quotes",
+                "{}: `oauth_scopes`: `{}` is not a scope: write ASCII without spaces and quotes",
                 self.place,
                 scope.escape_debug()
             );
@@ -239,9 +238,9 @@ impl ClientConfig {
 /// Checks a name, which appears in records, logs and metrics.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if name.is_empty() || name.len() > NAME_CHARACTERS || !name.bytes().all(is_name_byte) {
+    if name.is_empty() || name.len() > MAX_NAME_CHARS || !name.bytes().all(is_name_byte) {
         bail!(
-            "`{}` is not the name of a client: 1 to {NAME_CHARACTERS} letters, digits, `-`, `_` \
+            "`{}` is not the name of a client: 1 to {MAX_NAME_CHARS} letters, digits, `-`, `_` \
              and `.`",
             name.escape_debug()
         );
@@ -466,7 +465,7 @@ mod tests {
             ),
             (
                 format!("[clients.a]\nunix_users = [{}]", overflow_user()),
-                "stands for all users that this machine does not know",
+                "means every user that this machine does not know",
             ),
             (
                 "[clients.a]\ncertificate_names = [\"*.example.com\"]".into(),

@@ -59,8 +59,7 @@ struct RawIssuer {
     algorithms: Option<Vec<String>>,
 }
 
-/// The server's address, which is the audience of access tokens. The crate of the server checks
-/// the address.
+/// The server's address, which is the audience of access tokens. The server's crate checks it.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawServer {
@@ -82,13 +81,13 @@ pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<IssuerConfig>> {
             server.resource.is_some(),
             "{place}: `[issuers]` needs `resource` in `[http]`, the address that tokens are issued for"
         );
-        issuer.into_inner().issuer(name, place, tables)
+        issuer.into_inner().into_config(name, place, tables)
     });
     issuers.collect()
 }
 
 impl RawIssuer {
-    fn issuer(
+    fn into_config(
         self,
         name: String,
         place: String,
@@ -134,7 +133,7 @@ impl RawIssuer {
     }
 }
 
-/// Checks a URL: it must be HTTPS, or plain HTTP to this machine, for tests.
+/// Checks that a URL uses HTTPS, or plain HTTP to this machine, for tests.
 pub fn check_address(address: &str) -> anyhow::Result<()> {
     let wrong = "an address must begin with `https://`; `http://` is allowed only for this machine";
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
@@ -142,8 +141,8 @@ pub fn check_address(address: &str) -> anyhow::Result<()> {
         address.len() <= 2048 && address.bytes().all(is_plain),
         "an address has at most 2048 characters and no spaces, quotes, braces or `#`"
     );
-    let of_https = address.strip_prefix("https://");
-    let rest = of_https.or_else(|| address.strip_prefix("http://"));
+    let https_rest = address.strip_prefix("https://");
+    let rest = https_rest.or_else(|| address.strip_prefix("http://"));
     let authority = rest.context(wrong)?.split(['/', '?']).next();
     let authority = authority.unwrap_or_default();
     // Userinfo could be mistaken for the host.
@@ -151,7 +150,7 @@ pub fn check_address(address: &str) -> anyhow::Result<()> {
         !authority.contains('@'),
         "an address must not contain a user (`@`)"
     );
-    if of_https.is_some() {
+    if https_rest.is_some() {
         ensure!(!authority.is_empty(), wrong);
         return Ok(());
     }

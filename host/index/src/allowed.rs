@@ -1,7 +1,7 @@
 //! The skills that a caller may see, and the terms in them.
 //!
-//! A search counts no other skills, so its answer tells nothing about them. The caller of
-//! the search decides who may see which skill.
+//! A search ignores all other skills, so its answer tells nothing about them. The host decides
+//! which skills a caller may see.
 
 use skillhost::Coverage;
 use skillhost_skills::blocking;
@@ -18,9 +18,10 @@ pub(crate) struct AllowedSkills<'a> {
 }
 
 impl<'a> AllowedSkills<'a> {
-    /// Finds the skills that `allowed` accepts. Skills without a SKILL.md and unlisted skills are
-    /// left out, because the host never answers with one. Ends early if the search is
-    /// [abandoned](blocking::is_abandoned).
+    /// Finds the skills that `allowed` accepts.
+    ///
+    /// Leaves out skills without a SKILL.md and unlisted skills, because the host never shows
+    /// them. Ends early if the search is [abandoned](blocking::is_abandoned).
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
         let allowed = |name: &str| !blocking::is_abandoned() && allowed(name);
         let mut coverage = Coverage::All;
@@ -45,7 +46,7 @@ impl<'a> AllowedSkills<'a> {
         }
     }
 
-    /// Allows all texts of a store without skills.
+    /// Allows everything in a store that has texts instead of skills.
     pub(crate) fn all(store: &'a Store) -> Self {
         let is_allowed = vec![true; store.slot_count()];
         Self {
@@ -56,7 +57,7 @@ impl<'a> AllowedSkills<'a> {
         }
     }
 
-    /// Returns the part of these skills' text that the store contains.
+    /// Returns how much of the allowed skills' text the store contains.
     pub(crate) fn coverage(&self) -> Coverage {
         self.coverage
     }
@@ -66,18 +67,18 @@ impl<'a> AllowedSkills<'a> {
         self.store
     }
 
-    /// Returns the number of these skills.
+    /// Returns the number of allowed skills.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Returns the number of these skills with a term.
+    /// Returns the number of allowed skills that contain a term.
     pub(crate) fn count_with(&self, term: &str) -> u32 {
         let postings = self.store.postings(term);
         postings.map_or(0, |postings| self.count_in(postings))
     }
 
-    /// Returns the number of these skills in the postings of a term.
+    /// Returns the number of allowed skills in the postings of a term.
     pub(crate) fn count_in(&self, postings: &Postings) -> u32 {
         // The common case: the caller may see all skills, and none was removed.
         if self.count == self.is_allowed.len() {

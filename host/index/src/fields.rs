@@ -4,11 +4,11 @@
 //!
 //! The weights are BM25F. For each field, the occurrences of a term are divided by the
 //! field's length and multiplied by the field's weight. The sum over the fields saturates.
-//! Repeated words of a line count once, and so do repeated lines of a skill, so a thousand
-//! repetitions weigh no more than one.
+//! A word counts once per line, and a line once per skill, so a thousand repetitions weigh no
+//! more than one.
 //!
-//! The usual lengths of fields are constants. So a skill's weights depend on no other skill,
-//! and a change of one skill does not affect another. bench/NOTES.md has measurements.
+//! The usual lengths of fields are constants, so a skill's weights do not depend on other
+//! skills. bench/NOTES.md has measurements.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
@@ -34,11 +34,11 @@ const MAX_TERMS: usize = 3000;
 /// nothing but headings.
 const MAX_HEADING_BYTES: usize = 1024;
 
-/// The sum of a term's occurrences that gives half of the highest weight.
+/// The weighted sum of occurrences at which a term has half of the highest weight.
 const SATURATION: f32 = 4.0;
 
 /// The minimum length of a field, relative to the usual length. A shorter field counts as this
-/// long. Guards against: a skill of one word that comes before skills that explain the word.
+/// long. Guards against: a skill of one word that outranks skills that explain the word.
 const MIN_RELATIVE_LENGTH: f32 = 0.2;
 
 /// The parameters of a field.
@@ -193,7 +193,7 @@ impl FieldReader {
         self.fields(&occurrences, display_text)
     }
 
-    /// Returns the fields of a text without a SKILL.md, by its name and its description.
+    /// Returns the fields of a text that has a name and a description, but no SKILL.md.
     pub(crate) fn read_description(&mut self, name: &str, description: &str) -> SkillFields<'_> {
         self.analyzer.trim_cache();
         self.positions.start_skill();
@@ -201,7 +201,7 @@ impl FieldReader {
         self.fields(&occurrences, display_text)
     }
 
-    /// Counts the terms of a name and a description. Returns the text to display too.
+    /// Counts the terms of a name and a description. Also returns the text to display.
     fn count_description(&mut self, name: &str, description: &str) -> (Occurrences, String) {
         let start: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
         let description = normalize(&start);
@@ -263,7 +263,7 @@ impl FieldReader {
     }
 }
 
-/// Returns the text of a line that is a heading.
+/// Returns the text of a heading, or `None` for any other line.
 fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();

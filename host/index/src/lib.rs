@@ -27,7 +27,7 @@
 //!
 //! - English words are compared by their stems, and text without blanks between words by
 //!   pairs of characters. Case, diacritics and hidden characters do not count.
-//! - A word that no skill contains stands for the most similar words that skills contain.
+//! - A word that no skill contains is replaced with the most similar words that skills contain.
 //! - `thesaurus.txt` adds the terms that skills use for the words of a query, mainly in
 //!   English, Chinese, Japanese and German. A synonym and its word count as one.
 //! - Only skills that the caller may see count. Other skills do not affect an answer.
@@ -36,7 +36,7 @@
 //!
 //! A host with a cache gives the index a storage. An update saves the index there after more
 //! than 100 changes. The next process loads it, compares the size, times and inode of
-//! each SKILL.md, and reads those that differ.
+//! each SKILL.md, and reads the files that differ.
 //!
 //! # Limits
 //!
@@ -136,7 +136,7 @@ impl MemoryIndex {
     /// Waits until the index has read all skills as of the last call of
     /// [`SkillIndex::update`]. Returns `false` after the timeout.
     ///
-    /// Takes over the work on this thread, because the thread of the index has a low
+    /// Does the remaining work on this thread, because the index's own thread has a low
     /// priority.
     pub fn wait_until_ready(&self, timeout: Duration) -> bool {
         self.worker.wait_until_idle(&self.shared, timeout)

@@ -1,7 +1,7 @@
 //! Reads a query in plain words.
 //!
-//! A query has the terms that it contains, the terms that the thesaurus adds, and
-//! corrections of unknown words. Ranking is in `rank.rs`.
+//! A query has the terms of its text, synonyms from the thesaurus, and corrections of unknown
+//! words. Ranking is in `rank.rs`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,10 +30,10 @@ const MIN_TYPO_BYTES: usize = 4;
 /// The maximum number of corrections of an unknown word.
 const MAX_CORRECTIONS: usize = 5;
 
-/// The weight of a term that the thesaurus adds. bench/NOTES.md compares others.
+/// The weight of a synonym. bench/NOTES.md compares other weights.
 const SYNONYM_WEIGHT: f32 = 0.5;
 
-/// The weights of corrections that differ from the unknown word in one letter, and in two.
+/// The weights of corrections that differ in one letter, and in two letters.
 const CORRECTION_WEIGHTS: [f32; 2] = [0.8, 0.6];
 
 /// Words of German, French and Spanish that say nothing about a skill and are not English words.
@@ -47,12 +47,12 @@ const FUNCTION_WORDS: [&str; 3] = [
      muy necesito nos o para pero por puedo que quiero se ser sin sobre su sus un una unos y",
 ];
 
-/// The minimum number of a language's function words in a query that counts as in that language.
+/// The minimum number of a language's function words for a query to count as in that language.
 const MIN_FUNCTION_WORDS: usize = 2;
 
 /// The terms of a query, in parts.
 ///
-/// The terms of a part stand for the same word, such as a word and its synonyms.
+/// The terms of a part have the same meaning, such as a word and its synonyms.
 pub(crate) struct Query {
     pub(crate) parts: Vec<Vec<QueryTerm>>,
 }
@@ -110,7 +110,7 @@ impl Query {
         words
     }
 
-    /// Adds corrections of words that no skill contains, and replaces these words by their
+    /// Adds corrections of words that no skill contains, and replaces these words with their
     /// best correction.
     fn add_corrections(&mut self, words: &mut [QueryWord], skills: &AllowedSkills<'_>) {
         let words = words.iter_mut();
@@ -133,7 +133,7 @@ impl Query {
         }
     }
 
-    /// Adds the terms of the thesaurus for these words.
+    /// Adds the synonyms of these words.
     fn add_synonyms(&mut self, words: Vec<QueryWord>, folded_text: &str) {
         let known_terms: HashSet<String> = self
             .parts
@@ -162,7 +162,7 @@ impl Query {
     }
 }
 
-/// Returns the function words of the query's language that the query contains.
+/// Returns the function words in a query, if it is German, French or Spanish.
 fn function_words(text: &str) -> HashSet<&'static str> {
     let folded = fold(text);
     let words: HashSet<&str> = folded.split(|c: char| !c.is_alphanumeric()).collect();
@@ -176,7 +176,7 @@ fn function_words(text: &str) -> HashSet<&'static str> {
         .unwrap_or_default()
 }
 
-/// A word that no skill contains, and the terms that it may stand for.
+/// A word that no skill contains, and the terms that it may be a typo of.
 struct UnknownWord<'w, 't> {
     word: &'w str,
     /// `None` if the word is too long to be compared.
@@ -185,7 +185,7 @@ struct UnknownWord<'w, 't> {
     similar: Vec<SimilarTerm<'t>>,
 }
 
-/// A term that an unknown word may stand for. The best term is the smallest.
+/// A term that an unknown word may be a typo of. The best term is the smallest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SimilarTerm<'t> {
     distance: usize,
@@ -195,13 +195,12 @@ struct SimilarTerm<'t> {
     term: &'t str,
 }
 
-/// Returns, for each of the words, terms of these skills that it may stand for, best first.
+/// Returns the corrections of each word, best first.
 ///
-/// All terms for a word differ from it in the same number of letters, the smallest that
-/// occurs. Terms with the word's first letter come before others, and frequent terms before
-/// rare ones.
+/// Keeps only the terms that differ from a word in the fewest letters. If some of them have the
+/// word's first letter, keeps only those. Frequent terms come before rare ones.
 ///
-/// Reads the terms once for all words, because that takes longer than to compare them.
+/// Reads all terms once for all words, because reading takes longer than comparing.
 fn corrections<'w>(
     words: impl Iterator<Item = &'w str>,
     skills: &AllowedSkills<'_>,
@@ -231,7 +230,7 @@ impl<'w, 't> UnknownWord<'w, 't> {
         }
     }
 
-    /// Adds a term if the word may stand for it.
+    /// Adds a term if the word may be a typo of it.
     fn compare(&mut self, term: &'t str, postings: &Postings, skills: &AllowedSkills<'_>) {
         let max_distance = self.max_distance;
         let mistyped = self.mistyped.as_ref();

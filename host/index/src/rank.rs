@@ -14,7 +14,7 @@ use crate::query::{Query, QueryTerm};
 use crate::store::{SkillNumber, Store};
 use crate::text::{Analyzer, TokenKind};
 
-/// The factor for all terms of a part but its best one. bench/NOTES.md compares others.
+/// The factor for all terms of a part except the best one. bench/NOTES.md compares other factors.
 const OTHER_TERMS_FACTOR: f32 = 0.4;
 
 /// The exponent of a term's rarity.
@@ -63,7 +63,7 @@ impl PartialEq for Candidate<'_> {
 
 impl Eq for Candidate<'_> {}
 
-/// Returns the skills that fit a query best, best first.
+/// Returns the best hits for a query, best first.
 pub(crate) fn search(skills: &AllowedSkills<'_>, query: &str, limit: usize) -> Vec<SearchHit> {
     let store = skills.store();
     let mut query = Query::read(query, skills);
@@ -212,7 +212,7 @@ fn reasons(
             reasons.push(shortened(&word));
         }
     }
-    // A heading of one word tells nothing more than the word.
+    // A heading that equals a word adds nothing to it.
     headings.retain(|(_, heading)| !contains(&reasons, heading));
     headings.sort_by_key(|(matches, _)| usize::MAX - matches);
     let headings = headings.into_iter().take(MAX_REASON_HEADINGS);

@@ -7,11 +7,11 @@ const MAX_NAMES: usize = 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// The number of skills that the index has.
+    /// The number of indexed skills.
     pub skills: usize,
     /// The approximate memory of the index in bytes.
     pub bytes: usize,
-    /// Skills with a SKILL.md that is too long, so only its start is searched.
+    /// Skills whose SKILL.md is too long: only its start is searched.
     pub truncated: SkillNames,
     /// Skills whose body is not searched because the index is full.
     pub without_body: SkillNames,
@@ -27,7 +27,7 @@ pub struct IndexReport {
 pub struct SkillNames {
     /// The number of skills.
     pub count: usize,
-    /// The first names, ten at most.
+    /// The first names, at most ten.
     pub first: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl IndexReport {
 
     /// Logs the skills that are left out, one line for each reason.
     ///
-    /// A long skill is only worth an `info` line, because it is its author's choice.
+    /// A long skill is only worth an `info` line, because its author chose the length.
     pub(crate) fn log(&self) {
         if self.truncated.count > 0 {
             tracing::info!(

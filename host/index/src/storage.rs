@@ -16,12 +16,12 @@ use crate::store::{IndexedSkill, Store};
 /// The version of the format.
 const FORMAT_VERSION: u32 = 2;
 
-/// The maximum number of skills that the next process may have to read again. The index is
-/// saved after more changes.
+/// The maximum number of unsaved skills. The next process reads these again. The index is saved
+/// when there are more.
 const MAX_UNSAVED: usize = 100;
 
-/// A skill with each kind of text. Its terms show whether this program reads skills like
-/// the program that saved an index.
+/// A skill with each kind of text. Its terms show whether this program reads skills in the same
+/// way as the program that saved an index.
 const SAMPLE: &str = "---
 description: Draws Straßen, 道路 and 길; see running_cars.
 kind: maps
@@ -31,7 +31,7 @@ kind: maps
 Prose on `maps` in the evenings.
 ";
 
-/// The storage of the index, if it has one, and its state.
+/// The storage of the index, if it has one, and the state of the saved index.
 #[derive(Default)]
 pub(crate) struct SavedIndex {
     storage: Option<Arc<dyn IndexStorage>>,
@@ -62,8 +62,8 @@ impl Shared {
         saved_index.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the skills that an earlier process has saved. Only the first call does so. The
-    /// skills may have changed since.
+    /// Loads the skills that an earlier process has saved, in the first call only. The skills
+    /// may have changed since.
     pub(crate) fn load(&self) {
         let mut saved_index = self.saved_index();
         if std::mem::replace(&mut saved_index.is_loaded, true) {
@@ -89,7 +89,7 @@ impl Shared {
         self.saved_index().unsaved += 1;
     }
 
-    /// Saves the index if the next process would have to read many skills otherwise.
+    /// Saves the index if more than [`MAX_UNSAVED`] skills are not saved yet.
     pub(crate) fn save(&self, now: SystemTime) {
         let mut saved_index = self.saved_index();
         let Some(storage) = saved_index.storage.clone() else {

@@ -108,7 +108,7 @@ impl Store {
         self.skills.push(Some(skill));
     }
 
-    /// Makes a store from the skills and the terms of a saved store. Each term comes with
+    /// Restores a saved store from its skills and its terms. Each term comes with
     /// [the bytes of its postings](Postings::bytes).
     ///
     /// Returns `None` if they are damaged, or if they take more than `max_bytes` of memory.
@@ -149,8 +149,7 @@ impl Store {
         }
     }
 
-    /// Marks a [pending](Extent::Pending) skill as one whose body does not fit into the
-    /// index.
+    /// Notes that the body of a [pending](Extent::Pending) skill does not fit into the index.
     pub(crate) fn leave_out_body(&mut self, name: &str) {
         let number = self.numbers.get(name);
         let skill = number.and_then(|number| self.skills[*number as usize].as_mut());
@@ -164,7 +163,7 @@ impl Store {
         self.skills.iter().flatten()
     }
 
-    /// Returns whether removed skills have most of the text, or most of the numbers. Guards
+    /// Returns whether most of the text, or most of the numbers, belong to removed skills. Guards
     /// against: an author who changes a skill again and again.
     fn is_mostly_dead(&self) -> bool {
         2 * self.dead_bytes > self.bytes || self.skills.len() > 2 * self.len() + 100
@@ -285,7 +284,7 @@ impl Postings {
             postings.push_counted(number, weight, term, text_bytes);
         }
         let is_same = postings.count > 0 && postings.bytes == bytes;
-        // Takes the bytes of `stored`, because their capacity is exact.
+        // Uses the bytes of `stored`, because their capacity is exact.
         is_same.then_some(Self {
             bytes: stored.bytes,
             ..postings
@@ -336,8 +335,8 @@ impl Postings {
         text_bytes[number as usize] += added as u32;
     }
 
-    /// Returns the skills, including removed ones, and the weights, in the order of their
-    /// numbers.
+    /// Returns the number and the weight of each skill, including removed ones, in the order of
+    /// the numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SkillNumber, u8)> {
         let mut bytes = self.bytes.iter().copied();
         let mut number: SkillNumber = 0;

@@ -23,7 +23,7 @@ use crate::{MemoryIndex, Shared};
 /// The longest time that a test waits for an index.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The minimum share of the committed queries that find their skill among the first three.
+/// The minimum rate of the test queries that find their skill among the first three hits.
 const MIN_HIT_RATE: f64 = 0.95;
 
 pub(crate) fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
@@ -75,8 +75,8 @@ fn finds_the_right_skill_for_plain_words() {
     assert!(rate >= MIN_HIT_RATE, "{rate:.2}:\n{}", missed.join("\n"));
 }
 
-/// Runs work whose caller stops waiting, and returns its result. The caller leaves when the work
-/// first calls the function that it gets.
+/// Runs work that is abandoned, and returns its result. The caller abandons the work when the work
+/// first calls its argument.
 async fn run_abandoned<T: Send + 'static>(work: impl FnOnce(&dyn Fn()) -> T + Send + 'static) -> T {
     let (start, started) = mpsc::channel();
     let (end, ended) = mpsc::channel();

@@ -41,7 +41,7 @@ pub(crate) enum TokenKind {
     Gram,
 }
 
-/// A piece of a text.
+/// A word, a part of a word, or a gram, with its term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextToken<'a> {
     pub(crate) kind: TokenKind,
@@ -104,7 +104,7 @@ impl Analyzer {
         }
     }
 
-    /// Drops all cached words and the numbers of all terms if there are too many.
+    /// Drops the cached words and terms if there are too many.
     pub(crate) fn trim_cache(&mut self) {
         if self.words.len() + self.terms.texts.len() > MAX_CACHED {
             self.words.retain(|_, term| term.is_none());
@@ -118,8 +118,8 @@ impl Analyzer {
         &self.terms.texts[number as usize]
     }
 
-    /// Calls `each` with each token of a [normalized](normalize) text, in order.
-    pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(TextToken<'_>)) {
+    /// Passes each token of a [normalized](normalize) text to `visit`, in order.
+    pub(crate) fn tokens(&mut self, text: &str, mut visit: impl FnMut(TextToken<'_>)) {
         let mut rest = text;
         while let Some(start) = rest.find(|c: char| Script::from_char(c) != Script::None) {
             rest = &rest[start..];
@@ -131,25 +131,25 @@ impl Analyzer {
                     let sign_length = sign_length(run, after);
                     let word = &rest[..run.len() + sign_length];
                     rest = &rest[word.len()..];
-                    self.word_tokens(word, &mut each);
+                    self.word_tokens(word, &mut visit);
                 }
                 script => {
                     rest = after;
-                    for_each_gram(run, script, &mut self.terms, &mut each);
+                    for_each_gram(run, script, &mut self.terms, &mut visit);
                 }
             }
         }
     }
 
-    /// Calls `each` with a word, and then with its parts.
-    fn word_tokens(&mut self, written: &str, each: &mut impl FnMut(TextToken<'_>)) {
+    /// Passes a word to `visit`, and then its parts.
+    fn word_tokens(&mut self, written: &str, visit: &mut impl FnMut(TextToken<'_>)) {
         if written.len() > MAX_WORD_BYTES {
             return;
         }
         let mut folded = std::mem::take(&mut self.folded);
         fold_into(written, &mut folded);
         match self.stem(&folded) {
-            None => each(TextToken {
+            None => visit(TextToken {
                 kind: TokenKind::StopWord,
                 written,
                 folded: &folded,
@@ -157,7 +157,7 @@ impl Analyzer {
                 number: TermNumber::MAX,
             }),
             Some((number, stem)) => {
-                each(TextToken {
+                visit(TextToken {
                     kind: TokenKind::Word,
                     written,
                     folded: &folded,
@@ -167,7 +167,7 @@ impl Analyzer {
                 for_each_part(written.trim_end_matches(['+', '#']), |part| {
                     fold_into(part, &mut folded);
                     if let Some((number, term)) = self.stem(&folded) {
-                        each(TextToken {
+                        visit(TextToken {
                             kind: TokenKind::Part,
                             written: part,
                             folded: "",
@@ -288,14 +288,14 @@ fn sign_length(word: &str, after: &str) -> usize {
     }
 }
 
-/// Calls `each` with each pair of neighbours in a run of characters.
+/// Passes each pair of neighbours in a run of characters to `visit`.
 ///
-/// A single character counts in Chinese and Korean. In other scripts it is a particle.
+/// A run of one character is a term in Chinese and Korean. In other scripts it is a particle.
 fn for_each_gram(
     run: &str,
     script: Script,
     terms: &mut Terms,
-    each: &mut impl FnMut(TextToken<'_>),
+    visit: &mut impl FnMut(TextToken<'_>),
 ) {
     let mut gram = |gram| TextToken {
         kind: TokenKind::Gram,
@@ -309,19 +309,19 @@ fn for_each_gram(
     let mut start = 0;
     for end in ends {
         if let Some(previous) = previous.replace(start) {
-            each(gram(&run[previous..end]));
+            visit(gram(&run[previous..end]));
         } else if end == run.len() && matches!(script, Script::Han | Script::Hangul) {
-            each(gram(run));
+            visit(gram(run));
         }
         start = end;
     }
 }
 
-/// Calls `each` with the parts of a word such as `GitHub`, `XMLParser` or `html5`.
+/// Passes the parts of a word such as `GitHub`, `XMLParser` or `html5` to `visit`.
 ///
-/// Does not call `each` for a word that is a single part.
-fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
-    // The common case.
+/// Does not call `visit` if the word is a single part.
+fn for_each_part(word: &str, mut visit: impl FnMut(&str)) {
+    // The fast path for most words.
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return;
     }
@@ -333,7 +333,7 @@ fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
     };
     let mut part = |part: &str| {
         if part.len() > 1 && part.len() < word.len() {
-            each(part);
+            visit(part);
         }
     };
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! An index of texts that are no skills, such as the descriptions of a catalog's packages.
+//! An index of texts that are not skills, such as descriptions of packages.
 
 use skillhost::SearchHit;
 
@@ -7,12 +7,15 @@ use crate::fields::FieldReader;
 use crate::rank;
 use crate::store::{Extent, IndexedSkill, Store};
 
-/// An index of texts with names, which is searched and ranked like skills by their names and
-/// descriptions. It is as large as its texts: the caller bounds them.
+/// An index of texts with names.
+///
+/// It is searched and ranked like the names and descriptions of skills. It is as large as its
+/// texts: the caller bounds them.
 pub struct TextIndex(Store);
 
 impl TextIndex {
-    /// Reads texts, each after its name. Of a text, the first 1,024 characters count.
+    /// Creates an index of pairs of a name and a text. Only the first 1,024 characters of a text
+    /// are searched.
     pub fn new<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut reader = FieldReader::new();
         let mut store = Store::default();
@@ -29,7 +32,7 @@ impl TextIndex {
         Self(store)
     }
 
-    /// Returns the texts that fit a query best, best first.
+    /// Returns the best hits for a query, best first.
     pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
         rank::search(&AllowedSkills::all(&self.0), query, limit)
     }
@@ -40,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_texts_as_skills_are_found() {
+    fn finds_texts_by_name_and_description() {
         let index = TextIndex::new([
             (
                 "oci://registry.example/acme/csv:1",

@@ -23,7 +23,7 @@ pub(crate) struct Thesaurus {
 /// The terms of a phrase. A single word is a phrase of one term.
 pub(crate) type PhraseTerms = Vec<String>;
 
-/// Successive words of a query that add a group.
+/// Successive words of a query that trigger a group.
 struct Trigger {
     words: Vec<WordPattern>,
     group: usize,

@@ -31,8 +31,9 @@ impl MistypedWord {
         })
     }
 
-    /// Returns whether the distance to a word with this length and [letter set](letter_set) may
-    /// be at most `max_distance`. Returns `true` for every word within that distance.
+    /// Checks quickly whether a word may be within `max_distance`, by its length and its
+    /// [letter set](letter_set). Returns `true` for every word within that distance, and for some
+    /// others.
     pub(crate) fn may_be_within(&self, max_distance: usize, length: usize, letters: u32) -> bool {
         // A changed letter removes one letter of the set and adds another.
         length.abs_diff(self.length) <= max_distance

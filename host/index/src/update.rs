@@ -25,10 +25,10 @@ const DEAD_TEXT_DIVISOR: usize = 8;
 /// The sizes at which an index is full. Guards against: a catalog that fills the memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IndexLimits {
-    /// The bytes at which the index takes no more bodies. Names and descriptions may
-    /// take the rest.
+    /// The size in bytes at which no more bodies are added. The rest is for names and
+    /// descriptions.
     pub(crate) bodies: usize,
-    /// The bytes at which the index takes no more skills.
+    /// The size in bytes at which no more skills are added.
     pub(crate) skills: usize,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn update(shared: &Shared, catalog: &Catalog, is_stopped: &dyn Fn() -
         }
         shared.write().has_descriptions = true;
     }
-    finish(shared, &names);
+    report_update(shared, &names);
     shared.save(SystemTime::now());
     true
 }
@@ -107,8 +107,8 @@ fn remove_missing(shared: &Shared, names: &[String]) {
     }
 }
 
-/// Returns whether a skill must be read: it is new, it has changed, or the index can take
-/// its body now.
+/// Returns whether a skill must be read: it is new, it has changed, or its body now fits into
+/// the index.
 fn must_read(shared: &Shared, change: &Change<'_>) -> bool {
     let content = shared.read();
     match content.store.get(change.name) {
@@ -191,9 +191,9 @@ fn remove_dead_text_if_full(shared: &Shared) {
     }
 }
 
-/// Finishes an update that has read all skills: makes its report, and logs it if it leaves out
-/// other skills than the last report.
-fn finish(shared: &Shared, names: &[String]) {
+/// Reports on an update that has read all skills. Logs the report if it leaves out other skills
+/// than the last one.
+fn report_update(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
     {
         let content = shared.read();

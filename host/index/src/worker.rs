@@ -52,7 +52,7 @@ struct Tasks {
 }
 
 impl Worker {
-    /// Updates the index from this catalog as soon as the current update has ended.
+    /// Updates the index from this catalog when the current update has ended.
     pub(crate) fn update(&self, shared: &Arc<Shared>, catalog: &Arc<Catalog>) {
         let mut tasks = self.state.tasks();
         tasks.next = Some(Arc::clone(catalog));

@@ -1,5 +1,4 @@
-//! Checks of arguments: valid ones, ones that the schema must refuse, and null for an
-//! absent property.
+//! Checks of arguments: valid ones, invalid ones, and null in place of an absent property.
 
 use serde_json::{Map, Value, json};
 
@@ -38,8 +37,8 @@ const UNKNOWN_PROPERTY: &str = "skillhost_test_unknown";
 
 /// Returns valid arguments for the scratch skill, and checks that there are some.
 ///
-/// Takes the arguments of the author's first case that expects an answer, or else
-/// arguments made from the schema.
+/// Uses the arguments of the author's first case that expects an answer, or makes arguments from
+/// the schema.
 pub(super) async fn find_sample<'a>(
     recorder: &mut Recorder,
     tool: &Definition,

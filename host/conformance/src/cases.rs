@@ -139,7 +139,7 @@ impl CaseFiles {
     }
 }
 
-/// Runs a case. If the result does not meet its expectation, puts a new one into
+/// Runs a case. If the result does not meet the case's expectation, stores a new expectation in
 /// `change`.
 async fn run_case(
     case: &Case,
@@ -163,7 +163,7 @@ async fn run_case(
     };
     match (comparison, change) {
         (Ok(()), _) => Outcome::Passed,
-        // If this were written, an uncaught exception would pass from now on.
+        // If `--update` wrote this, an uncaught exception would pass from now on.
         (Err(why), Some(_)) if is_tool_fault(&component.case_host, &case.tool, &first).await => {
             Outcome::failed(
                 why,

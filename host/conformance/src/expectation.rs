@@ -9,7 +9,7 @@ use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
 use skillhost_skills::text::count::count;
 
-/// The maximum number of characters of two texts that a message shows in full.
+/// The maximum number of characters of two compared texts that a message shows in full.
 const MAX_SHOWN: usize = 200;
 
 impl Expectation {

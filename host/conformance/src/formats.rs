@@ -1,7 +1,7 @@
 //! Checks of definitions in the formats of model APIs and of MCP.
 //!
 //! A check fails if the API would refuse the whole request because of the definition.
-//! It passes if a format only loses parts of the schema: the host still checks those.
+//! It passes if a format only drops parts of the schema: the host still checks them.
 
 use serde_json::{Map, Value};
 

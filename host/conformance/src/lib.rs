@@ -182,8 +182,8 @@ impl Conformance {
 
     /// Runs all checks and cases.
     ///
-    /// A component that the host cannot load is a failed check. Returns an error if no
-    /// check can run: the component does not exist, or a case is invalid.
+    /// If the host cannot load the component, a check fails. Returns an error if no check can
+    /// run: the component does not exist, or a case is invalid.
     pub async fn run(self) -> anyhow::Result<Report> {
         let cases = self.cases.as_deref();
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));

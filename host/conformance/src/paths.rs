@@ -23,8 +23,8 @@ const SKILL_NAMES: Rule = Rule {
     sentence: "a skill name that is a path fails and reveals nothing",
 };
 
-/// Paths that lead out of the folder. `{secret}` stands for the absolute path of a file
-/// outside.
+/// Paths that lead out of the folder. The check replaces `{secret}` with the absolute path of a
+/// file outside.
 const OUTSIDE_PATHS: [&str; 12] = [
     "../../outside/secret.txt",
     "../conformance-beside/SKILL.md",
@@ -40,7 +40,7 @@ const OUTSIDE_PATHS: [&str; 12] = [
     "..\\conformance-beside\\SKILL.md",
 ];
 
-/// Skill names that are paths. `{outside}` stands for the absolute path of a folder.
+/// Skill names that are paths. The check replaces `{outside}` with the absolute path of a folder.
 const PATH_NAMES: [&str; 8] = [
     "..",
     ".",

@@ -121,7 +121,7 @@ impl From<Result<(), Reason>> for Outcome {
     }
 }
 
-/// A recorder, which runs checks and keeps their outcomes.
+/// A recorder that runs checks and keeps their outcomes.
 pub(super) struct Recorder {
     progress: Option<Arc<CheckProgress>>,
     tracer: Option<Arc<Tracer>>,

@@ -10,7 +10,7 @@ pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Makes an object with the required properties. Each array in it gets at most
-/// `max_items` items, which includes the items of nested arrays.
+/// `max_items` items, including those of nested arrays.
 fn object(schema: &Map<String, Value>, max_items: usize) -> Map<String, Value> {
     let empty = Map::new();
     let properties = object_at(schema, "properties").unwrap_or(&empty);

@@ -106,7 +106,7 @@ pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) 
     failure.kind == FailureKind::Failed && kinds.unwrap_or_default()
 }
 
-/// Changes arguments to name the scratch skill, and its file if the tool takes a path.
+/// Changes arguments to name the scratch skill, and its file if the tool has a property for a path.
 pub(super) fn use_scratch_skill(rule: Option<&FolderRule>, arguments: &mut Map<String, Value>) {
     let Some(rule) = rule else { return };
     arguments.insert(rule.skill_property.clone(), SKILL.into());

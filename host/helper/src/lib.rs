@@ -1,9 +1,9 @@
-//! Helper processes: most are this program, started again from its own file, each for one task.
+//! Helper processes. Most run this program's own file again, each for one task.
 //!
 //! - `program`: the file of this program, and commands that start it.
 //! - `message`: the messages between this process and a helper process.
-//! - `process`: a helper process that answers requests over pipes, and other programs that turn an
-//!   input into an output, with limits.
+//! - `process`: a helper process that answers requests over pipes, or turns one input into one
+//!   output, with limits.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.

@@ -13,7 +13,7 @@ pub enum Kind {
     Request = 0,
     /// The answer to a request.
     Answer = 1,
-    /// The error of a request.
+    /// The error of a failed request.
     Failure = 2,
 }
 

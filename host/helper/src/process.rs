@@ -24,9 +24,10 @@ const MAX_ERROR_BYTES: usize = 4096;
 /// The interval at which a process that has closed its output is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Runs a program in the group of a shell, which kills the group if this process has ended. A shell
-/// takes the stdin of what it does not wait for, so the program gets a copy.
-const LEADER: &str = r#"trap 'kill -KILL 0' TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&-; wait "$!""#;
+/// The script of a shell that runs a program, and kills their process group when this process ends.
+/// A shell gives no stdin to a command in the background, so the program gets a copy.
+const LEADER_SCRIPT: &str =
+    r#"trap 'kill -KILL 0' TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&-; wait "$!""#;
 
 /// A child process that was started here or by the broker.
 pub trait ChildHandle: Send {
@@ -48,8 +49,8 @@ impl ChildHandle for Child {
     }
 }
 
-/// A shell that runs another program in a process group of its own. The whole group ends with the
-/// program, when this is killed, and when the thread ends that started it.
+/// A shell that runs another program in its own process group. The whole group ends when the
+/// program ends, when the shell is killed, and when the thread that started it ends.
 #[derive(Debug)]
 pub struct GroupLeader {
     shell: Child,
@@ -57,15 +58,15 @@ pub struct GroupLeader {
 }
 
 impl GroupLeader {
-    /// Returns a command for [`GroupLeader::spawn`], which starts a program with an empty
-    /// environment.
+    /// Returns a command that starts a program with an empty environment, for
+    /// [`GroupLeader::spawn`].
     pub fn command(program: &Path) -> Command {
         let mut command = crate::command(Path::new("/bin/sh"));
-        command.args(["-c", LEADER, "sh"]).arg(program);
+        command.args(["-c", LEADER_SCRIPT, "sh"]).arg(program);
         command
     }
 
-    /// Starts a command of [`GroupLeader::command`] in a new process group.
+    /// Starts a command from [`GroupLeader::command`] in a new process group.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl GroupLeader {
         })
     }
 
-    /// Kills the group, whose identifier is its own until its leader is waited for.
+    /// Kills the group. No other group can get its identifier before its leader is waited for.
     fn end(&mut self) -> io::Result<()> {
         kill_process_group(Pid::from_child(&self.shell), Signal::KILL)?;
         self.status = Some(self.shell.wait()?);
@@ -230,13 +231,13 @@ impl HelperProcess {
         }
     }
 
-    /// Writes the whole input of a process that does not speak in messages, and returns its whole
+    /// Writes the whole input of a process that does not use messages, and returns its whole
     /// output after it has ended.
     ///
     /// # Errors
     ///
     /// Fails if the process fails, or exceeds the limit on time or on the output's size. The error
-    /// has what the process wrote to stderr.
+    /// contains what the process wrote to stderr.
     pub fn filter(
         mut self,
         input: &[u8],
@@ -248,7 +249,7 @@ impl HelperProcess {
         let deadline = Instant::now() + time;
         let mut exchange = Exchange {
             unsent: [&[], input],
-            is_only: true,
+            is_last: true,
             deadline,
             process: &mut self,
         };
@@ -284,7 +285,7 @@ impl HelperProcess {
         let head = head(Kind::Request, request.len().try_into()?);
         let mut exchange = Exchange {
             unsent: [&head, request],
-            is_only: false,
+            is_last: false,
             deadline,
             process: self,
         };
@@ -321,7 +322,7 @@ impl HelperProcess {
     fn finish(&mut self, deadline: Instant) -> Option<io::Result<ExitStatus>> {
         let exchange = Exchange {
             unsent: [&[], &[]],
-            is_only: false,
+            is_last: false,
             deadline,
             process: self,
         };
@@ -394,8 +395,8 @@ impl Drop for HelperProcess {
 /// A reader of an answer. While it waits, it sends the request and reads the process's stderr.
 struct Exchange<'a> {
     unsent: [&'a [u8]; 2],
-    /// True if the process gets no further input, so that its input ends with this one.
-    is_only: bool,
+    /// True if the process gets no input after this one.
+    is_last: bool,
     deadline: Instant,
     process: &'a mut HelperProcess,
 }
@@ -456,7 +457,7 @@ impl Exchange<'_> {
             // The process has closed its input. `explain_end` finds the reason.
             Err(_) => self.process.requests = None,
         }
-        if self.is_only && !self.has_unsent() {
+        if self.is_last && !self.has_unsent() {
             self.process.requests = None;
         }
     }
@@ -610,7 +611,7 @@ mod tests {
         }
     }
 
-    /// Starts a shell script as the leader of a group. The reader ends with the last process.
+    /// Starts a shell script in a group. The reader reaches its end when the last process has ended.
     fn start_group(script: &str) -> (HelperProcess, PipeReader) {
         let (ended, alive) = io::pipe().unwrap();
         let process = HelperProcess::start("the test process", |[stdin, stdout, _]| {
@@ -637,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn group_ends_with_its_time_its_program_and_its_thread() {
+    fn group_ends_after_timeout_program_or_thread() {
         let begin = Instant::now();
         let (process, mut late) = start_group("sleep 100 & wait");
         assert!(process.filter(b"", 9, Duration::from_millis(300)).is_err());
@@ -662,7 +663,7 @@ mod tests {
     #[test]
     fn sends_and_receives_more_than_pipes_hold() {
         let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
-        // Answers with the request, whose kind is 0.
+        // Answers with the request: replaces its first byte, the kind.
         let script = r"dd bs=1 count=1 >/dev/null 2>&1; printf '\1'; exec cat";
         let mut process = start(script);
         let answer = process.request(&bytes, bytes.len(), Duration::from_secs(60));

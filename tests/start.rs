@@ -156,7 +156,7 @@ fn leaves_out_uncompiled_components_until_completed() {
 fn lists_declared_tools_until_component_is_loaded() {
     for (change, is_listed, problem) in [
         ("", true, ""),
-        ("description", true, "whose own tools are served"),
+        ("description", true, "serving the component's own tools"),
         ("component", false, ""),
         ("tools", false, ""),
         ("built-in", false, ""),
@@ -198,7 +198,7 @@ fn lists_declared_tools_until_component_is_loaded() {
         );
         let problems = host.problems().join("; ");
         assert_eq!(
-            problems.contains("whose own tools are served"),
+            problems.contains("serving the component's own tools"),
             !problem.is_empty()
         );
     }

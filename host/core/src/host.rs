@@ -49,7 +49,7 @@ pub use script_note::{JudgedScript, JudgementReason};
 
 /// Skills and tools, ready to answer calls.
 ///
-/// Clones are cheap and are the same host. [`Host::in_scope`] gives a caller a restricted
+/// Clones are cheap and share the same host. [`Host::in_scope`] gives a caller a restricted
 /// view of it.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>, Option<Arc<Scope>>);
@@ -125,7 +125,7 @@ impl Host {
         Some(&granted.tool.definition)
     }
 
-    /// Returns the components, by the names that grants use, with their SHA-256 in hex.
+    /// Returns the name of each component, as grants use it, and its SHA-256 in hex.
     pub fn component_digests(&self) -> impl Iterator<Item = (&str, &str)> {
         let components = self.0.components.iter().map(|loaded| &*loaded.component);
         components.map(|component| (component.grant_name(), &*component.digest))
@@ -286,7 +286,7 @@ impl Host {
         arguments: Value,
     ) -> Result<Output, CallError> {
         let tool = self.resource_reader().map(|reader| &reader.tool);
-        let tool = tool.ok_or_else(|| self.unknown(SKILL_RESOURCES));
+        let tool = tool.ok_or_else(|| self.unknown_tool(SKILL_RESOURCES));
         self.run_recorded(caller, tool, SKILL_RESOURCES, Ok(arguments), None)
             .await
     }
@@ -436,7 +436,7 @@ impl Host {
         let given = sandbox.arguments(&tool.name, arguments)?;
         // Scripts and third-party components see all entries of a folder.
         let leaves_names_out =
-            quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGING);
+            quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGE_PREFIX);
         // A waiting call holds no open files.
         let quota = quota.for_client(caller.sharing_name());
         let slot = sandbox.enter(&quota).await;
@@ -556,7 +556,7 @@ impl Host {
             return Ok(None);
         };
         let open = || {
-            let folder = self.folder(tool, rule, arguments, terms);
+            let folder = self.open_granted_folder(tool, rule, arguments, terms);
             folder.map_err(|stop| stop_error(tool, stop))
         };
         let folder = open()?;
@@ -571,10 +571,10 @@ impl Host {
     fn tool(&self, name: &str) -> Result<&ServedTool, CallError> {
         self.served_tools()
             .find(|granted| granted.tool.definition.name == name)
-            .ok_or_else(|| self.unknown(name))
+            .ok_or_else(|| self.unknown_tool(name))
     }
 
-    fn unknown(&self, name: &str) -> CallError {
+    fn unknown_tool(&self, name: &str) -> CallError {
         let names = self.served_tools();
         CallError::UnknownTool {
             name: name.chars().take(64).collect(),
@@ -586,7 +586,7 @@ impl Host {
     }
 
     /// Opens the folder of a call, if the grant allows it.
-    fn folder(
+    fn open_granted_folder(
         &self,
         tool: &Tool,
         rule: &FolderRule,

@@ -7,7 +7,7 @@
 
 use skillhost_sandbox::component::cannot_load;
 
-/// An admitted component, or a candidate.
+/// A component that claims names: a newcomer, or a component that is already admitted.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
     /// The path of its file, or its name if it is built in.
@@ -78,7 +78,7 @@ impl Candidate<'_> {
         tools.find(|tool| other.tools.contains(tool))
     }
 
-    /// Returns the granted file name that both components have.
+    /// Returns the file name of both components, if it is the same and a grant names it.
     fn shared_grant(&self, other: &Candidate<'_>) -> Option<&str> {
         match (self.claim, other.claim) {
             (Claim::Granted { file }, Claim::Granted { file: other }) if file == other => {

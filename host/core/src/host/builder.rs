@@ -1,4 +1,4 @@
-//! Building a host: opens folders, loads components and resolves grants.
+//! Builds a host: opens folders, loads components and resolves grants.
 
 mod audit;
 mod checks;
@@ -41,7 +41,7 @@ use skillhost_skills::trust::Trust;
 /// margin.
 const ENCODING_NOTE: usize = 256;
 
-/// The settings of a host to build. See [`Host::builder`].
+/// The settings from which a host is built. See [`Host::builder`].
 #[derive(Clone, Default)]
 pub struct HostBuilder {
     /// The settings that a file can have.
@@ -123,7 +123,7 @@ impl HostBuilder {
     }
 
     /// Keeps compiled components in this folder, so that the next start takes
-    /// milliseconds. It must be the user's own. Default: none.
+    /// milliseconds. The folder must belong to the user. Default: none.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
@@ -154,9 +154,11 @@ impl HostBuilder {
         !self.without_embedded && !self.config.disabled_tools.contains(SKILL_RESOURCES)
     }
 
-    /// Sets the grant of a component; see [`Grant`]. Identify it by its file name, such as
-    /// `count_lines.wasm`, or a built-in component by its tool. The grant covers all tools
-    /// of the component, and replaces an earlier grant.
+    /// Sets the grant of a component; see [`Grant`].
+    ///
+    /// Identify the component by its file name, such as `count_lines.wasm`, or a built-in
+    /// component by its tool. The grant covers all tools of the component, and replaces an earlier
+    /// grant.
     ///
     /// If two components define the same tool, the one that a grant or a
     /// [pin](HostBuilder::pin) names is used. If both or neither are named, both are
@@ -237,7 +239,7 @@ impl HostBuilder {
         self
     }
 
-    /// Takes over the settings of a configuration that packages change, for
+    /// Replaces the settings that packages change with those of a configuration, for
     /// [`HostBuilder::rebuild`].
     ///
     /// They are grants, pins, denied components, [named
@@ -280,7 +282,7 @@ impl HostBuilder {
         self
     }
 
-    /// Cuts the text of an answer that a model reads; see
+    /// Sets the maximum bytes of an answer's text that a model reads; see
     /// [`answer_bound`](Host::answer_bound). Default: no bound.
     pub fn model_output(mut self, bytes: usize) -> Self {
         self.config.answers.model_output = Some(bytes);
@@ -293,8 +295,9 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a program that compiles component files in a separate process. It must call
-    /// [`compile_component`](crate::compile_component) when its only argument is
+    /// Sets a program that compiles component files in a separate process.
+    ///
+    /// It must call [`compile_component`](crate::compile_component) when its only argument is
     /// [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), as `skillhost` does.
     ///
     /// Default: none. Then this process compiles, and a malicious component can use up its
@@ -321,15 +324,18 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the broker, which a host in a confined process needs. The broker opens folders that
-    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). Without a broker,
-    /// which is the default, the host does both itself. The trait [`Broker`] is not stable.
+    /// Sets the broker, which a host in a confined process needs.
+    ///
+    /// The broker opens folders that replaced a configured one, and starts the
+    /// [compiler](HostBuilder::compiler). Default: none; the host does both itself. The trait
+    /// [`Broker`] is not stable.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
         self
     }
 
     /// Sets the egress process, which sends the HTTP requests that [grants](Grant::network) allow.
+    ///
     /// Start it with the [settings](Config::egress) before the process is confined. Default: none;
     /// all requests are denied.
     pub fn egress(mut self, egress: EgressClient) -> Self {
@@ -350,9 +356,10 @@ impl HostBuilder {
         &self.opener
     }
 
-    /// Opens the folders and loads the components. Fails if a folder cannot be opened. A
-    /// component that cannot be loaded becomes one of the host's
-    /// [`problems`](Host::problems).
+    /// Opens the folders and loads the components.
+    ///
+    /// Fails if a folder cannot be opened. A component that cannot be loaded becomes one of the
+    /// host's [`problems`](Host::problems).
     ///
     /// Compiles and checks component files that are not in the cache. Code from the cache
     /// is loaded at the first call; see [`Host::prepare`].
@@ -395,8 +402,9 @@ impl HostBuilder {
         self.build_on(runtime, stage).await
     }
 
-    /// Builds a host that replaces an earlier one. It shares the engine, slots and audit
-    /// log, so limits hold for the calls of both together.
+    /// Builds a host that replaces an earlier one.
+    ///
+    /// Both share the engine, slots and audit log, so limits hold for the calls of both together.
     ///
     /// Ignores the builder's [`load`] and [`audit`]. Reuses unchanged components. If a
     /// changed component cannot be loaded, its earlier version stays and the host has a

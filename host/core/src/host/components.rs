@@ -1,4 +1,4 @@
-//! Loading the components of a host. Reuses the unchanged components of an earlier host.
+//! Loads the components of a host, and reuses unchanged components of an earlier host.
 //! `admission` decides when names collide.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ enum FileContent {
 }
 
 /// The time after which a build of [`Stage::Compiled`] reads no further files. Guards
-/// against: large tools folders, for which clients would not wait.
+/// against: a large tools folder that clients would not wait for.
 const READING_TIME: Duration = Duration::from_millis(100);
 
 impl<'a> ComponentIntake<'a> {
@@ -158,7 +158,7 @@ impl<'a> ComponentIntake<'a> {
                 && !loaded.has_same_tools(earlier)
             {
                 problems.push(format!(
-                    "`{}` does not match `{}`, whose own tools are served: build it again",
+                    "`{}` does not match `{}`: serving the component's own tools; build it again",
                     tools_file(path).display(),
                     path.display()
                 ));
@@ -212,9 +212,11 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Returns the earlier host's component if the current pins allow it, and the problem of its
-    /// successor. Pins can change while a server runs, and a component that they exclude must not
-    /// keep the grant of its file.
+    /// Refuses the successor of a component. Returns the earlier component, if the current pins
+    /// allow it, and the problem of the successor.
+    ///
+    /// Pins can change while a server runs. A component that they exclude must not keep the grant
+    /// of its file.
     fn refuse_change(
         &self,
         path: &Path,
@@ -243,11 +245,11 @@ impl<'a> ComponentIntake<'a> {
             refusals(&serving, &new)
         };
         let mut problems = Vec::new();
-        // A declaration excludes no other component: the component itself may define other names.
-        let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
+        // A declaration excludes no other component: the declared component may define other names.
+        let has_declared = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
-                Some(_) if by_declaration => self.left_out += 1,
+                Some(_) if has_declared => self.left_out += 1,
                 Some(why) => problems.push(why),
                 None => {
                     admitted.insert(at, newcomer);
@@ -306,8 +308,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may replace the earlier component of its file. `files` are the files
-    /// that exist: the component must not take a name from another file's component.
+    /// Checks that a component may replace the earlier component of its file. `files` are all
+    /// existing files: the component must not take a name from another file's component.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -414,8 +416,8 @@ impl<'a> ComponentIntake<'a> {
         }))
     }
 
-    /// Returns the definitions in the file beside a component. They are only used until the
-    /// component is compiled, so pins do not apply to them.
+    /// Returns the definitions in the file beside a component, which are used until the component
+    /// is compiled. Returns `None` for a pinned component, because its pin does not cover that file.
     fn declared_tools(&self, file: &Path, digest: &str) -> Option<Vec<Definition>> {
         let beside = tools_file(file);
         if self.rules.has_pin(file) || !self.loader.has_cache() || !beside.exists() {
@@ -437,11 +439,11 @@ impl<'a> ComponentIntake<'a> {
     /// Returns the earlier host's component of this file.
     fn earlier_of(&self, file: &Path) -> Option<&'a LoadedComponent> {
         let earlier = self.stage.earlier().iter();
-        let mut of_files = earlier.filter(|earlier| earlier.owner.is_some());
-        of_files.find(|earlier| Path::new(&earlier.component.origin) == file)
+        let mut from_files = earlier.filter(|earlier| earlier.owner.is_some());
+        from_files.find(|earlier| Path::new(&earlier.component.origin) == file)
     }
 
-    /// Returns the replaced host's component of this file.
+    /// Returns the component of this file in the host that this one replaces.
     fn predecessor(&self, file: &Path) -> Option<&'a LoadedComponent> {
         match self.stage {
             Stage::Successor(_) => self.earlier_of(file),
@@ -486,8 +488,8 @@ impl IntakeRules<'_> {
         named.map_or(file, |content| content)
     }
 
-    /// Returns whether a file is the name of a component with a pin. The pin fixes its bytes, so it
-    /// does not matter who may change the file that has them.
+    /// Returns whether `file` is the name of a named component with a pin. The pin fixes its bytes,
+    /// so anybody may own the file that has them.
     fn has_pinned_content(&self, file: &Path) -> bool {
         let name = file.to_str();
         name.is_some_and(|name| self.named.contains_key(name) && self.pins.contains_key(name))

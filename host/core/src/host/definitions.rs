@@ -59,7 +59,7 @@ impl Host {
                 }
                 // Counts the names first, so that it does not read the skills of a large catalog.
                 if is_enumerable(&names)
-                    && let Some(names) = listed.among(names)
+                    && let Some(names) = listed.keep_listed(names)
                 {
                     add_enum(&mut definition.input_schema, &rule.skill_property, names);
                 }
@@ -86,8 +86,8 @@ impl Host {
         prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, finder)
     }
 
-    /// Starts updating the index in the background with all changed skills; the first time
-    /// with all skills. A server calls this at its start and whenever skills change.
+    /// Starts updating the index in the background: with all skills the first time, and with
+    /// changed skills later. A server calls this when it starts and whenever skills change.
     pub fn update_index(&self) {
         if let Some(index) = &self.0.index {
             index.update(&self.0.catalog);
@@ -118,9 +118,9 @@ impl<'a> ListedNames<'a> {
         }
     }
 
-    /// Returns those of the names that lists for models contain. Returns `None` if reading the
-    /// skills exceeds the budget.
-    fn among(&mut self, names: Vec<String>) -> Option<Vec<String>> {
+    /// Keeps only the names that lists for models contain. Returns `None` if reading the skills
+    /// exceeds the budget.
+    fn keep_listed(&mut self, names: Vec<String>) -> Option<Vec<String>> {
         let catalog = &self.host.0.catalog;
         let mut listed = Vec::new();
         for name in names {

@@ -93,8 +93,8 @@ impl Host {
         self.tool(tool)?.tool.component.needs()
     }
 
-    /// Returns the number of the line in the consent file that lets a component, by its digest, send
-    /// requests to an origin. Returns `None` if no line does, or the file cannot be read.
+    /// Returns the line number in the consent file that lets a component send requests to an origin.
+    /// `digest` identifies the component. Returns `None` if no line does, or the file cannot be read.
     pub fn consent_line(&self, digest: &str, origin: &str) -> Option<usize> {
         let file = self.0.consent.file.as_ref()?;
         file.find(digest, origin).ok().flatten()

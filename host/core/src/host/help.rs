@@ -34,11 +34,11 @@ const MAX_COMPARED: usize = 1_000;
 const LARGE: u64 = 1 << 20;
 
 /// The tools that find a skill, best first.
-const FINDING: [&str; 2] = ["find_skills", "list_skills"];
-/// The tool that reads a part of a file.
-pub(super) const READING_LINES: &str = "read_skill_file";
+const SKILL_FINDERS: [&str; 2] = ["find_skills", "list_skills"];
+/// The tool that reads some lines of a file.
+pub(super) const LINE_READER: &str = "read_skill_file";
 /// The tool that lists the files of a skill.
-const LISTING_FILES: &str = "list_files_in_skill";
+const FILE_LISTER: &str = "list_files_in_skill";
 
 /// The parts of a failed call that its help is made from.
 struct FailedCall<'a> {
@@ -97,7 +97,9 @@ impl FailedCall<'_> {
             return None;
         }
         let ServedTool { tool, terms, .. } = self.served;
-        let folder = self.host.folder(tool, self.rule, self.arguments, terms);
+        let folder = self
+            .host
+            .open_granted_folder(tool, self.rule, self.arguments, terms);
         match (folder, skill) {
             (Ok(Ok(open)), _) => self.wrong_path(&self.catalog().for_lists(open)),
             (Ok(Err(FolderError::Unreadable)), _) => None,
@@ -135,7 +137,7 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Returns help for a call that names no skill, with a path in no readable folder.
+    /// Returns help for a call that names no skill, and whose path is in no readable folder.
     fn no_skill(&self) -> Option<Vec<String>> {
         let path = self.path().unwrap_or_default();
         if let Some(lines) = self.through_a_skill(path) {
@@ -149,14 +151,14 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
-    /// Returns help for a call that names no skill, with a path through a skill's folder.
+    /// Returns help for a call that names no skill, but whose path goes through a skill's folder.
     fn through_a_skill(&self, path: &str) -> Option<Vec<String>> {
         let (skill, rest) = self.skill_in(path)?;
-        let open = self.open(&skill)?;
+        let open = self.open_skill(&skill)?;
         if rest.is_empty() {
             return self.entries(&open, ".");
         }
-        let found = if self.readable(&open, &rest) {
+        let found = if self.is_readable(&open, &rest) {
             Some(rest)
         } else {
             neighbours::nearest(&open.folder, &rest).into_iter().next()
@@ -205,7 +207,7 @@ impl FailedCall<'_> {
         if !nearest.is_empty() {
             return Some(vec![format!("Nearest paths: {}", list(&nearest, 0)?)]);
         }
-        // The deepest folder of the path that exists.
+        // Lists the deepest folder of the path that exists.
         let plain = neighbours::plain(path);
         let mut folder = plain.as_str();
         while let Some((above, _)) = folder.rsplit_once('/') {
@@ -234,8 +236,8 @@ impl FailedCall<'_> {
         if !inside && !self.is_listed(&skill) {
             return None;
         }
-        let target = self.open(&skill)?;
-        if !self.readable(&target, &rest) {
+        let target = self.open_skill(&skill)?;
+        if !self.is_readable(&target, &rest) {
             let nearest = match rest.as_str() {
                 "" | "." => Vec::new(),
                 rest => neighbours::nearest(&target.folder, rest),
@@ -266,19 +268,19 @@ impl FailedCall<'_> {
             None => format!("{subject} holds nothing that can be read"),
         }];
         let may_advise = |name| self.served.tool.definition.name != name && self.offers(name, open);
-        if entries.more > 0 && may_advise(LISTING_FILES) {
-            lines.push(format!("{LISTING_FILES} lists them all"));
+        if entries.more > 0 && may_advise(FILE_LISTER) {
+            lines.push(format!("{FILE_LISTER} lists them all"));
         }
         Some(lines)
     }
 
     fn too_large(&self, open: &CallFolder, path: &str, size: u64) -> Option<Vec<String>> {
         let skill = open.skill.as_deref()?;
-        if !self.offers(READING_LINES, open) {
+        if !self.offers(LINE_READER, open) {
             return None;
         }
         Some(vec![format!(
-            "The file has {size} bytes. {READING_LINES} reads a part of it: \
+            "The file has {size} bytes. {LINE_READER} reads a part of it: \
              {{\"skill_name\": {}, \"path\": {}, \"offset\": 1, \"limit\": 200}}",
             quoted(skill)?,
             quoted(path)?
@@ -306,7 +308,7 @@ impl FailedCall<'_> {
             return Some(vec![format!("The skills are {}", list(&names, 0)?)]);
         }
         let served = |tool: &&str| self.host.tool(tool).is_ok();
-        let tool = FINDING.into_iter().find(served)?;
+        let tool = SKILL_FINDERS.into_iter().find(served)?;
         Some(vec![format!("{tool} names the skills")])
     }
 
@@ -328,14 +330,14 @@ impl FailedCall<'_> {
     }
 
     /// Opens the folder of a skill, if the grant allows it.
-    fn open(&self, skill: &str) -> Option<CallFolder> {
+    fn open_skill(&self, skill: &str) -> Option<CallFolder> {
         let terms = &self.served.terms;
         let allowed = self.may_read(skill);
         let opened = allowed.then(|| self.catalog().skill(skill, terms.hard_links));
         Some(self.catalog().for_lists(opened?.ok()?))
     }
 
-    fn readable(&self, open: &CallFolder, path: &str) -> bool {
+    fn is_readable(&self, open: &CallFolder, path: &str) -> bool {
         open.folder.lookup(path.as_ref(), true).is_ok()
     }
 

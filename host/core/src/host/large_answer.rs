@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::help::READING_LINES;
+use super::help::LINE_READER;
 use super::{Host, string};
 
 /// The size in bytes above which an answer gets a note. Popular clients cut at 25,000 tokens, which
@@ -12,21 +12,16 @@ use super::{Host, string};
 const LARGE: usize = 100_000;
 
 /// The built-in tools whose answer is the text of one file.
-const SHOWING_FILES: [&str; 4] = [
-    "read_file_in_skill",
-    READING_LINES,
-    "read_skill",
-    "get_skill",
-];
+const FILE_READERS: [&str; 4] = ["read_file_in_skill", LINE_READER, "read_skill", "get_skill"];
 
-/// The bound of one call's answer for a model, and what notes say about a larger answer.
+/// The bound of one call's answer for a model, and the notes about a larger answer.
 ///
 /// The default cuts nothing and adds no note.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerBound {
     max: Option<usize>,
     has_notes: bool,
-    /// True if the caller can read the rest of the answer with [`READING_LINES`].
+    /// True if the caller can read the rest of the answer with [`LINE_READER`].
     is_readable_in_parts: bool,
 }
 
@@ -44,14 +39,16 @@ impl Host {
     /// Returns whether the answer to a call is the text of a file that the caller can also read in
     /// parts.
     fn reads_in_parts(&self, tool: &str, arguments: &Value) -> bool {
-        if !SHOWING_FILES.contains(&tool) || !self.is_built_in(tool) {
+        if !FILE_READERS.contains(&tool) || !self.is_built_in(tool) {
             return false;
         }
-        let rule = self.definition(tool).and_then(|it| it.folder.as_ref());
+        let rule = self
+            .definition(tool)
+            .and_then(|known| known.folder.as_ref());
         let skill = rule.zip(arguments.as_object());
         let skill = skill.and_then(|(rule, given)| string(given, &rule.skill_property));
-        self.tool(READING_LINES).is_ok_and(|reader| {
-            // Only this tool can be called without a skill.
+        self.tool(LINE_READER).is_ok_and(|reader| {
+            // Of these tools, only this one can be called without a skill.
             let may_read = skill.is_none_or(|skill| self.may_read(&reader.terms, skill));
             reader.quota.is_built_in && may_read
         })
@@ -76,7 +73,7 @@ impl AnswerBound {
         let advice = if !self.is_readable_in_parts {
             "ask for less at a time".to_owned()
         } else if next_line_fits {
-            format!("{READING_LINES} reads the rest with `offset` and `limit`, which count lines")
+            format!("{LINE_READER} reads the rest with `offset` and `limit`, which count lines")
         } else {
             "the next line is longer than an answer may be".to_owned()
         };
@@ -103,7 +100,7 @@ impl AnswerBound {
         }
         let advice = if self.is_readable_in_parts {
             format!(
-                "If it was cut, {READING_LINES} reads the file in parts with `offset` and \
+                "If it was cut, {LINE_READER} reads the file in parts with `offset` and \
                  `limit`, which count lines."
             )
         } else {
@@ -172,9 +169,9 @@ mod tests {
             ("\nthree", 3, false),
         ] {
             let note = bound(Some(max)).cut(&mut text.to_owned()).unwrap();
-            assert_eq!(note.contains(READING_LINES), is_readable, "{text:?}");
+            assert_eq!(note.contains(LINE_READER), is_readable, "{text:?}");
             let note = bound(Some(max)).of_error().cut(&mut text.to_owned());
-            assert!(!note.unwrap().contains(READING_LINES));
+            assert!(!note.unwrap().contains(LINE_READER));
         }
         let mut whole = "x".repeat(1 << 20);
         assert_eq!(bound(None).cut(&mut whole), None);
@@ -185,7 +182,7 @@ mod tests {
     fn notes_size_of_large_answer() {
         assert_eq!(bound(None).note(LARGE), None);
         let note = bound(None).note(LARGE + 1).unwrap();
-        assert!(note.contains("100001 bytes") && note.contains(READING_LINES));
+        assert!(note.contains("100001 bytes") && note.contains(LINE_READER));
         let silent = AnswerBound {
             has_notes: false,
             ..bound(Some(1))
@@ -198,7 +195,7 @@ mod tests {
             ..bound(Some(1))
         };
         for note in [other.note(LARGE + 1), other.cut(&mut "two".to_owned())] {
-            assert!(!note.unwrap().contains(READING_LINES));
+            assert!(!note.unwrap().contains(LINE_READER));
         }
     }
 }

@@ -6,7 +6,7 @@ use skillhost_sandbox::tool::Output;
 use skillhost_skills::check::{Placeholder, placeholders};
 
 /// The tool whose answers get a note: it shows a model the instructions of a skill.
-const NOTED: &str = "read_skill";
+const NOTED_TOOL: &str = "read_skill";
 
 /// The maximum number of bytes of an answer that are searched. Guards against: a skill of a
 /// megabyte that delays other messages.
@@ -19,7 +19,7 @@ impl Host {
     /// The note has fixed words and quotes nothing from the skill. Returns `None` if there is no
     /// such text or [help](crate::HostBuilder::help) is off.
     pub fn placeholder_note(&self, tool: &str, output: &Output) -> Option<String> {
-        if tool != NOTED || !self.is_built_in(tool) {
+        if tool != NOTED_TOOL || !self.is_built_in(tool) {
             return None;
         }
         self.tool(tool).ok().filter(|served| served.gives_help)?;

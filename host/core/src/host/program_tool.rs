@@ -36,7 +36,7 @@ impl Host {
         })
     }
 
-    /// Returns the program's tool of a name.
+    /// Returns the program's tool with this name.
     pub(super) fn program_tool(&self, name: &str) -> Option<&Arc<dyn ProgramTool>> {
         self.program_tools()
             .find(|tool| tool.definition().name == name)

@@ -20,7 +20,7 @@ use skillhost_skills::guard::Folder;
 use skillhost_skills::skill_md;
 
 /// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads. The
-/// tool returns as many.
+/// tool has the same maximum.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
@@ -48,7 +48,7 @@ pub struct Directory {
     pub entries: Vec<DirectoryEntry>,
     /// The start of `SKILL.md`, as in [`SkillFiles`]. Only set for the skill's own folder.
     pub skill_md: Option<String>,
-    /// The number of omitted names: unreadable entries, and names that no path can spell.
+    /// The number of omitted names: unreadable entries, and names that cannot be in a path.
     pub left_out: u64,
 }
 

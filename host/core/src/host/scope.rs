@@ -24,8 +24,8 @@ impl Host {
         Self(Arc::clone(&self.0), Some(scope))
     }
 
-    /// Returns a view of this host in which the tools of these components and these skills do not
-    /// exist. Components have the names that grants use.
+    /// Returns a view of this host without these skills, and without the tools of these
+    /// components. Components have the names that grants use.
     #[must_use]
     pub fn without(&self, components: &BTreeSet<String>, skills: &BTreeSet<String>) -> Self {
         if components.is_empty() && skills.is_empty() {

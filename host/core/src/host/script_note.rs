@@ -15,9 +15,9 @@ use skillhost_skills::neighbours;
 use skillhost_skills::text::line::{Line, escape_json};
 
 /// The tools whose answers get a note.
-const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
+const NOTED_TOOLS: [&str; 2] = ["read_skill", "list_files_in_skill"];
 /// The prefix of the names of tools that judge scripts.
-pub(super) const JUDGING: &str = "check_skill_";
+pub(super) const JUDGE_PREFIX: &str = "check_skill_";
 /// The maximum number of bytes of a note. Guards against: a skill with many scripts that fills a
 /// model's context.
 const MAX_BYTES: usize = 2048;
@@ -52,9 +52,9 @@ pub struct JudgementReason {
     /// The file's path in the skill.
     #[serde(default)]
     pub path: String,
-    /// The line.
+    /// The line of the file.
     pub line: Option<u64>,
-    /// The import or the call.
+    /// The import or the call that the script needs.
     pub needs: String,
     /// The cause, and an alternative.
     pub instead: Option<String>,
@@ -63,7 +63,7 @@ pub struct JudgementReason {
 impl Host {
     /// Returns the skill of a call, if its answer may get a note.
     pub fn noted_skill(&self, tool: &str, arguments: &Value) -> Option<String> {
-        let is_noted = NOTED.contains(&tool) && self.is_built_in(tool);
+        let is_noted = NOTED_TOOLS.contains(&tool) && self.is_built_in(tool);
         if !is_noted || self.judges().next().is_none() {
             return None;
         }
@@ -104,7 +104,7 @@ impl Host {
                 continue;
             };
             let scripts = judged.scripts.iter();
-            let startable = scripts.filter(|it| judge.terms.scripts.allow(&it.script));
+            let startable = scripts.filter(|judged| judge.terms.scripts.allow(&judged.script));
             for (index, script) in startable.enumerate() {
                 let line = match index {
                     0 => format!("Scripts, as {name} judges them:\n{}\n", script.line()),
@@ -124,7 +124,8 @@ impl Host {
     /// Returns the judging tools of components that may start scripts.
     fn judges(&self) -> impl Iterator<Item = &ServedTool> {
         self.served_tools().filter(|served| {
-            !served.terms.scripts.is_empty() && served.tool.definition.name.starts_with(JUDGING)
+            !served.terms.scripts.is_empty()
+                && served.tool.definition.name.starts_with(JUDGE_PREFIX)
         })
     }
 

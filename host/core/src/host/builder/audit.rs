@@ -21,8 +21,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the signer of checkpoints in the [audit](HostBuilder::audit) log. Default:
-    /// none, and no checkpoints. Required if the configuration names a key.
+    /// Sets the signer of checkpoints in the [audit](HostBuilder::audit) log. Default: none;
+    /// there are no checkpoints. Required if the configuration names a key.
     pub fn audit_signer(mut self, signer: Arc<dyn CheckpointSigner>) -> Self {
         self.audit_signer = Some(signer);
         self

@@ -26,15 +26,15 @@ impl HostBuilder {
                 limits.memory,
             ))
         });
-        let of_all = ("limits.memory".to_owned(), self.config.limits.memory);
-        for (key, limit) in std::iter::once(of_all).chain(grants) {
+        let default = ("limits.memory".to_owned(), self.config.limits.memory);
+        for (key, limit) in std::iter::once(default).chain(grants) {
             // A small machine may have less memory than both defaults.
             let by_default =
                 limit == Limits::default().memory && self.config.load.calls_memory.is_none();
             if limit > all && !by_default {
                 let origin = match self.config.load.calls_memory {
                     Some(_) => "",
-                    None => ", a quarter of the memory that this process may have",
+                    None => ", a quarter of the memory that this process may use",
                 };
                 bail!(
                     "`{key}` is {limit} bytes, more than `calls_memory`, the limit of all calls \
@@ -84,7 +84,7 @@ impl HostBuilder {
     }
 
     /// Refuses a grant or a pin for a file that does not exist: any later file of that name
-    /// would have the grant, and the pin would protect nothing.
+    /// would get the grant, and the pin would protect nothing.
     pub(super) fn check_files(
         &self,
         components: &[LoadedComponent],
@@ -123,7 +123,7 @@ impl HostBuilder {
                     let is_file = granted.ends_with(".wasm");
                     let alike = grantable
                         .iter()
-                        .filter(|it| it.ends_with(".wasm") == is_file);
+                        .filter(|name| name.ends_with(".wasm") == is_file);
                     hint(granted, alike.copied())
                 }
             };

@@ -38,11 +38,11 @@ impl HostBuilder {
 
     /// Returns the operator's description of a tool, if it replaces the tool's own.
     pub(super) fn description(&self, tool: &str, is_built_in: bool) -> Option<Description> {
-        let of_operator = self.config.descriptions.get(tool).map(|text| Description {
+        let from_operator = self.config.descriptions.get(tool).map(|text| Description {
             text: text.clone(),
             source: DescriptionSource::Operator,
         });
-        let of_contract = || {
+        let from_contract = || {
             let wording = self.config.wording;
             let text = wording.description(tool).filter(|_| is_built_in)?;
             Some(Description {
@@ -50,6 +50,6 @@ impl HostBuilder {
                 source: DescriptionSource::Contract,
             })
         };
-        of_operator.or_else(of_contract)
+        from_operator.or_else(from_contract)
     }
 }

@@ -1,4 +1,4 @@
-//! Parsing of the JSON answers of the guest `skill-resources`. The guest is built in, but the host
+//! Parses the JSON answers of the guest `skill-resources`. The guest is built in, but the host
 //! checks its answers like those of any other guest.
 
 use base64::Engine as _;
@@ -76,10 +76,10 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     }
     let Encoded { encoding } = parse(&output)?;
     if encoding != "base64" {
-        return Err(broken("it has an unknown encoding"));
+        return Err(invalid_answer("it has an unknown encoding"));
     }
     let bytes = BASE64_STANDARD.decode(&output.text);
-    bytes.map(Contents::Binary).map_err(broken)
+    bytes.map(Contents::Binary).map_err(invalid_answer)
 }
 
 /// Parses an answer that is a folder.
@@ -90,7 +90,7 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
         left_out,
     } = parse(&output)?;
     if !entries.is_sorted_by(|one, next| one.name < next.name) {
-        return Err(broken("its names are not sorted"));
+        return Err(invalid_answer("its names are not sorted"));
     }
     let entry = |RawEntry { name, size }: RawEntry| {
         let kind = match size {
@@ -99,7 +99,7 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
         };
         is_name(&name)
             .then_some(DirectoryEntry { name, kind })
-            .ok_or_else(|| broken("it has an invalid name"))
+            .ok_or_else(|| invalid_answer("it has an invalid name"))
     };
     Ok(Directory {
         entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
@@ -112,18 +112,18 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
 pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, ResourceError> {
     let raw: RawManifest = parse(&output)?;
     if !raw.files.is_sorted_by(|one, next| one.path < next.path) {
-        return Err(broken("its paths are not sorted"));
+        return Err(invalid_answer("its paths are not sorted"));
     }
     let over = raw.over.map(|over| match &*over {
         "files" => Ok(OverLimit::Files),
         "bytes" => Ok(OverLimit::Bytes),
         "entries" => Ok(OverLimit::Entries),
         "depth" => Ok(OverLimit::Depth),
-        _ => Err(broken("it has an unknown limit")),
+        _ => Err(invalid_answer("it has an unknown limit")),
     });
     let file = |RawFile { path, size, sha256 }: RawFile| {
         if !path.split('/').all(is_name) {
-            return Err(broken("it has an invalid path"));
+            return Err(invalid_answer("it has an invalid path"));
         }
         let is_digest = |digest: &String| {
             digest.len() == 64
@@ -135,7 +135,7 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
             .as_ref()
             .map_or(digests == Digests::Omitted, is_digest)
         {
-            return Err(broken("it has an invalid digest"));
+            return Err(invalid_answer("it has an invalid digest"));
         }
         Ok(SkillFile { path, size, sha256 })
     };
@@ -156,10 +156,10 @@ fn is_name(name: &str) -> bool {
 }
 
 fn parse<'a, T: Deserialize<'a>>(output: &'a Output) -> Result<T, ResourceError> {
-    serde_json::from_str(output.details.as_deref().unwrap_or_default()).map_err(broken)
+    serde_json::from_str(output.details.as_deref().unwrap_or_default()).map_err(invalid_answer)
 }
 
-fn broken(why: impl std::fmt::Display) -> ResourceError {
+fn invalid_answer(why: impl std::fmt::Display) -> ResourceError {
     ResourceError::Stopped(Stop::Trap(format!(
         "the tool returned an invalid answer: {why}"
     )))
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_broken<T: std::fmt::Debug>(answer: Result<T, ResourceError>, why: &str) {
+    fn assert_invalid<T: std::fmt::Debug>(answer: Result<T, ResourceError>, why: &str) {
         let error = answer.unwrap_err();
         assert!(format!("{error:?}").contains(why), "{error:?}");
     }
@@ -208,10 +208,10 @@ mod tests {
             "", "/", "/etc", "..", "../x", "a/../x", "a/..", ".", "./a", "a/.", "a//b", "a/",
             "a\\b", "a\n", "a/\u{9b}", "a\0",
         ] {
-            assert_broken(manifest(&[path], Some(DIGEST)), "an invalid path");
-            assert_broken(folder(&[path]), "an invalid name");
+            assert_invalid(manifest(&[path], Some(DIGEST)), "an invalid path");
+            assert_invalid(folder(&[path]), "an invalid name");
         }
-        assert_broken(folder(&["a/b"]), "an invalid name");
+        assert_invalid(folder(&["a/b"]), "an invalid name");
         let paths = ["..a", "a/.b/c", "ä b"];
         let files = manifest(&paths, Some(DIGEST)).unwrap().files;
         assert!(files.iter().map(|file| file.path.as_str()).eq(paths));
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn names_are_sorted_and_unique() {
         for names in [["b", "a"], ["a", "a"]] {
-            assert_broken(manifest(&names, Some(DIGEST)), "not sorted");
-            assert_broken(folder(&names), "not sorted");
+            assert_invalid(manifest(&names, Some(DIGEST)), "not sorted");
+            assert_invalid(folder(&names), "not sorted");
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let wide = "ä".repeat(32);
         let wrong = ["", &DIGEST[1..], &*capitals, &*wide].map(Some);
         for digest in wrong.into_iter().chain([None]) {
-            assert_broken(manifest(&["a"], digest), "an invalid digest");
+            assert_invalid(manifest(&["a"], digest), "an invalid digest");
         }
         assert!(manifest(&["a"], Some(DIGEST)).is_ok());
     }
@@ -245,7 +245,7 @@ mod tests {
                 Some(json!({"encoding": encoding}).to_string()),
                 Form::Text,
             );
-            assert_broken(contents(output), why);
+            assert_invalid(contents(output), why);
         }
         let output = Output::new(
             "AP8=",

@@ -57,7 +57,7 @@ async fn check_limit(trial: &Trial<'_>, limit: &str) -> Outcome {
     Outcome::Passed
 }
 
-/// Returns whether a call under small limits may have this result.
+/// Returns whether this result is allowed under small limits.
 ///
 /// The call may reach any limit: the machine's load decides which one comes first.
 fn is_allowed(result: &CallResult) -> bool {

@@ -311,8 +311,8 @@ impl Host {
         }
     }
 
-    /// Runs a call, and reports its end to the audit log and the observer. `time` is the
-    /// host's own limit, besides those of the tool.
+    /// Runs a call, and reports its end to the audit log and the observer. `time` limits the
+    /// call in addition to the tool's own limits.
     async fn run_recorded(
         &self,
         caller: &Caller,

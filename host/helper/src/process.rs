@@ -184,7 +184,7 @@ impl HelperProcess {
         let Some(requests) = &self.requests else {
             return true;
         };
-        // The process holds the only other end.
+        // The process has the only other end of the pipe.
         let mut polled = [PollFd::new(requests, PollFlags::empty())];
         let polled_now = poll(&mut polled, Some(&Timespec::default()));
         polled_now.is_ok() && polled[0].revents().contains(PollFlags::ERR)
@@ -291,7 +291,7 @@ impl HelperProcess {
         };
         let answer = read_message(&mut exchange, max_answer);
         if exchange.has_unsent() {
-            // The process would take the next request for the rest of this one.
+            // The process would read the next request as the rest of this one.
             self.requests = None;
         }
         let error = match answer {

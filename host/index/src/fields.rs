@@ -182,7 +182,7 @@ impl FieldReader {
         let description = description.unwrap_or_default();
         let (mut occurrences, mut display_text) = self.count_description(name, &description);
         if part == DocumentPart::All {
-            // Some authors put search terms into keys of their own.
+            // Some authors write search terms into custom keys.
             let metadata = frontmatter.metadata.map(|field| field.value);
             let metadata = metadata.unwrap_or_default();
             for pair in metadata.iter().chain(&frontmatter.unknown) {

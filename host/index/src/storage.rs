@@ -137,7 +137,7 @@ fn serialize(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
 /// Reads a store from the bytes of [`serialize`].
 ///
 /// Returns `None` if the bytes are damaged, if a program that reads skills differently has
-/// saved them, or if the store takes more than `max_bytes`.
+/// saved them, or if the store has more than `max_bytes`.
 fn deserialize(bytes: &[u8], max_bytes: usize) -> Option<Store> {
     let (index, rest) = postcard::take_from_bytes::<SerializedIndex<'_>>(bytes).ok()?;
     if index.reader != reader_fingerprint() || !rest.is_empty() {

@@ -111,7 +111,7 @@ impl Store {
     /// Restores a saved store from its skills and its terms. Each term comes with
     /// [the bytes of its postings](Postings::bytes).
     ///
-    /// Returns `None` if they are damaged, or if they take more than `max_bytes` of memory.
+    /// Returns `None` if they are damaged, or if they need more than `max_bytes` of memory.
     pub(crate) fn restore(
         skills: Vec<IndexedSkill>,
         terms: &[(&str, &[u8])],

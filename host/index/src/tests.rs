@@ -176,7 +176,7 @@ fn finds_changed_skills_and_no_removed_ones() {
 }
 
 #[test]
-fn continues_an_update_that_was_stopped_anywhere() {
+fn continues_update_stopped_at_any_step() {
     let root = skills(&[
         ("tea", "Brews tea.", "# Samovar\n"),
         ("bread", "Bakes bread.", "# Sourdough\n"),
@@ -199,7 +199,7 @@ fn continues_an_update_that_was_stopped_anywhere() {
     }
 }
 
-/// Returns the coverages that a caller who may see one skill gets during an update.
+/// Returns the coverages of searches during an update, for a caller who may see one skill.
 fn coverages(index: &MemoryIndex, catalog: &Catalog, allowed: &str) -> Vec<Coverage> {
     let seen = RefCell::new(Vec::new());
     let record_coverage = || {

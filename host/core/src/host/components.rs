@@ -49,7 +49,8 @@ pub(crate) enum Stage<'a> {
     Whole,
     /// The components that need no compiler.
     Compiled,
-    /// All components. The earlier host lacks those that had to be compiled.
+    /// All components, after a build of [`Stage::Compiled`]. That host lacks the components that
+    /// needed a compiler.
     Rest(&'a [LoadedComponent]),
     /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),

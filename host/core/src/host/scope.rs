@@ -92,7 +92,7 @@ impl Host {
         scope.is_none_or(|scope| scope.allows_skill(skill))
     }
 
-    /// Returns whether the home folder is in the scope. It may hold any skill.
+    /// Returns whether the home folder is in the scope. It can contain any skill.
     pub(super) fn sees_home(&self) -> bool {
         self.1.as_ref().is_none_or(|scope| scope.has_all_skills())
     }

@@ -61,7 +61,7 @@ pub struct JudgementReason {
 }
 
 impl Host {
-    /// Returns the skill of a call, if its answer may get a note.
+    /// Returns the skill of a call, if its answer can get a note.
     pub fn noted_skill(&self, tool: &str, arguments: &Value) -> Option<String> {
         let is_noted = NOTED_TOOLS.contains(&tool) && self.is_built_in(tool);
         if !is_noted || self.judges().next().is_none() {

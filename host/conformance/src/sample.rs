@@ -90,13 +90,14 @@ fn number(schema: &Map<String, Value>) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
     let minimum = bound("minimum").or_else(|| bound("exclusiveMinimum")?.checked_add(1));
     let maximum = bound("maximum").or_else(|| bound("exclusiveMaximum")?.checked_sub(1));
-    let smallest = match bound("multipleOf") {
-        Some(step) if step > 0 => minimum.map(|minimum| minimum.div_euclid(step) * step + step),
-        _ => minimum,
+    let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
+    // A multiple in the bounds, near the lower one or else near zero.
+    let number = match (minimum, maximum) {
+        (Some(minimum), _) => minimum.saturating_add(step - 1).div_euclid(step) * step,
+        (None, Some(maximum)) if maximum < step => maximum.div_euclid(step).saturating_mul(step),
+        (None, _) => step,
     };
-    smallest
-        .unwrap_or_else(|| maximum.map_or(1, |maximum| maximum.min(1)))
-        .into()
+    number.into()
 }
 
 fn text(schema: &Map<String, Value>) -> Value {
@@ -165,6 +166,15 @@ mod tests {
             (
                 json!({"type": "integer", "minimum": 5, "multipleOf": 4}),
                 json!(8),
+            ),
+            (
+                json!({"type": "integer", "minimum": 4, "maximum": 7, "multipleOf": 4}),
+                json!(4),
+            ),
+            (json!({"type": "integer", "multipleOf": 5}), json!(5)),
+            (
+                json!({"type": "integer", "maximum": -3, "multipleOf": 5}),
+                json!(-5),
             ),
             (json!({"type": "boolean"}), json!(false)),
             (json!({"enum": [null, "x"]}), json!("x")),

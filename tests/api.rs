@@ -41,7 +41,7 @@ fn hosts_and_calls_are_send() {
 }
 
 #[test]
-fn more_calls_than_slots_wait_and_all_answer() {
+fn calls_beyond_the_slots_wait_their_turn() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
@@ -57,14 +57,14 @@ fn more_calls_than_slots_wait_and_all_answer() {
             .collect();
         for call in calls {
             let stopped = call.await.unwrap();
-            let in_time = matches!(
+            let timed_out = matches!(
                 stopped,
                 Err(CallError::Stopped {
                     stop: Stop::Time(_),
                     ..
                 })
             );
-            assert!(in_time, "{stopped:?}");
+            assert!(timed_out, "{stopped:?}");
         }
     });
 }
@@ -92,7 +92,7 @@ fn full_queue_refuses_calls_and_loses_none() {
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();
     (load.calls, load.queue) = (8, 24);
-    // With one slot, only calls of built-in tools wait.
+    // Third-party tools get 7 of the slots, and 21 places in the queue.
     load.calls_per_tool = Some(8);
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(100);
@@ -123,10 +123,7 @@ fn full_queue_refuses_calls_and_loses_none() {
             }
         }
         assert_eq!(ran + busy, 200);
-        assert!(
-            ran >= 28 && busy > 0,
-            "{ran} ran, {busy} were told to try again"
-        );
+        assert!(ran >= 28 && busy > 0, "{ran} ran, {busy} were refused");
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         assert_eq!(
             host.call("raw_read", arguments).await.unwrap().text(),

@@ -64,7 +64,7 @@ fn runs_no_program_in_the_project() {
         assert_eq!(run.code, code, "{language}: {run:?}");
         let built = machine.project.join("dist/count_lines.wasm");
         assert_eq!(built.is_file(), code == 0, "{language}: {run:?}");
-        assert_eq!(machine.installed(), 1, "{language}: {run:?}");
+        assert_eq!(machine.install_count(), 1, "{language}: {run:?}");
         for line in machine.logged() {
             // Without `-I` Python imports modules from the current folder.
             let isolated = line.starts_with("npm ") || line.starts_with("python -I ");
@@ -198,7 +198,7 @@ fn installs_compiler_once_per_lock_file() {
             }
             let run = machine.build();
             assert_eq!(run.code, 0, "{language}, {step}: {run:?}");
-            assert_eq!(machine.installed(), installed, "{language}, {step}");
+            assert_eq!(machine.install_count(), installed, "{language}, {step}");
             let [environment] = &machine.environments()[..] else {
                 panic!("{language}, {step}: {:?}", machine.environments());
             };
@@ -271,12 +271,12 @@ fn python_projects_share_only_compilers() {
         ..machine
     };
     assert_eq!(other.build().code, 0);
-    assert_eq!(other.installed(), 1, "{:?}", other.logged());
+    assert_eq!(other.install_count(), 1, "{:?}", other.logged());
     let lock = other.project.join("requirements.txt");
     let library = "fastjsonschema==2.22.3 --hash=sha256:00\n";
     fs::write(&lock, fs::read_to_string(&lock).unwrap() + library).unwrap();
     assert_eq!(other.build().code, 0);
-    assert_eq!(other.installed(), 1, "{:?}", other.logged());
+    assert_eq!(other.install_count(), 1, "{:?}", other.logged());
     let installs = other.logged();
     let installs = installs.iter().filter(|line| line.contains("pip install"));
     assert_eq!(installs.count(), 2);
@@ -381,7 +381,7 @@ fn failed_install_is_not_reused() {
         let run = machine.build_with(&[("FAIL", Path::new("1"))]);
         assert_eq!(run.code, 1, "{run:?}");
         assert!(run.stderr.contains("`npm ci` failed"), "{}", run.stderr);
-        assert_eq!(machine.installed(), attempt);
+        assert_eq!(machine.install_count(), attempt);
         assert!(!machine.path("log.sources").exists(), "the compiler ran");
     }
 }
@@ -504,7 +504,7 @@ fn refuses_cache_of_another_user() {
     // The compiler is installed, and then the compilation fails.
     let machine = Machine::with_project("c");
     assert_eq!(machine.build().code, 1);
-    assert_eq!(machine.installed(), 1);
+    assert_eq!(machine.install_count(), 1);
     let before = machine.logged();
     for folder in [
         machine.path("cache"),

@@ -97,7 +97,7 @@ fn build_refuses_wrong_needs_before_it_compiles() {
         assert_eq!(run.code, 1, "{language}: {run:?}");
         let said = "`needs.toml`, line 3: `ftp://api.example.org/v1/*`: an address begins with";
         assert!(run.stderr.contains(said), "{language}: {run:?}");
-        assert_eq!(machine.installed(), 0, "{language}");
+        assert_eq!(machine.install_count(), 0, "{language}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `skillhost audit show`: the newest records, counts, and a log that is followed.
+//! `skillhost audit show`: the newest records, counts, and following a log.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::process::Process;
 use crate::support::program::Program;
 
-/// Makes a folder with a skill and a log of five calls.
+/// Makes a folder with two skills and a log of five calls.
 fn program() -> Program {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
@@ -96,7 +96,7 @@ fn counts_calls_by_skill_and_tool() {
 }
 
 #[test]
-fn one_changed_record_is_one_message() {
+fn reports_a_changed_record_once() {
     let program = program();
     let path = program.folder.path().join("log");
     let text = fs::read_to_string(&path).unwrap();
@@ -118,7 +118,7 @@ fn one_changed_record_is_one_message() {
     }
 }
 
-/// Starts to follow the log, and returns the process and the lines that it prints.
+/// Starts to follow the log. Returns the process and the lines that it prints.
 fn follow(program: &Program, more: &[&str]) -> (Process, Lines<BufReader<ChildStdout>>) {
     let arguments = [&["audit", "show", "log", "--follow"], more].concat();
     let mut process = Process::start(&mut program.command(&arguments));
@@ -144,12 +144,12 @@ fn follows_a_log_through_rotations() {
         call(&program, "read_skill", "a");
         assert!(next().contains(" read_skill a - output "));
     }
-    // As logrotate's `copytruncate`.
+    // Truncate the file, as logrotate's `copytruncate` does.
     let log = OpenOptions::new().write(true).open(at("log")).unwrap();
     log.set_len(0).unwrap();
     call(&program, "get_skill", "b");
     assert!(next().contains(" get_skill b - output "));
-    // The beginning of a line waits for its end.
+    // A record is printed only once its line is complete.
     let record = fs::read_to_string(at("log")).unwrap();
     let record = record
         .lines()
@@ -195,7 +195,7 @@ fn follows_a_log_that_was_renamed_twice_at_once() {
 }
 
 #[test]
-fn follows_in_json_and_ends_with_its_reader() {
+fn follows_in_json_and_ends_when_output_closes() {
     let program = program();
     let options = ["--output", "json", "--limit", "1", "--tool", "read_skill"];
     let (process, mut lines) = follow(&program, &options);
@@ -208,7 +208,7 @@ fn follows_in_json_and_ends_with_its_reader() {
     }
     process.signal(Signal::TERM);
     assert_eq!(process.wait().code(), Some(0));
-    // The next record finds the output closed.
+    // The program ends when it prints a record to the closed output.
     let (process, mut lines) = follow(&program, &["--limit", "1"]);
     lines.next().unwrap().unwrap();
     drop(lines);

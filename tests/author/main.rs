@@ -1,4 +1,4 @@
-//! The program `skillhost-author` alone. The suite runs it through `skillhost`.
+//! The program `skillhost-author` alone. The other tests run it through `skillhost`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

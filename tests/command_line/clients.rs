@@ -1,4 +1,4 @@
-//! `skillhost clients`: the files of MCP clients.
+//! `skillhost clients`: the entry in the configuration files of MCP clients.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::program::{NOBODY, Program, Run, finish};
 
-/// A program whose home is its folder's `home`.
+/// A user whose home folder is `home`, in the program's folder.
 struct User {
     program: Program,
 }
@@ -43,7 +43,7 @@ impl User {
         finish(command, "")
     }
 
-    /// Adds an entry that must be written.
+    /// Writes an entry into a client's file. Panics if the program fails.
     fn add(&self, client: &str, more: &[&str]) {
         let run = self.run(&[&["clients", "add", client, "--write"][..], more].concat());
         assert_eq!(run.code, 0, "{run:?}");
@@ -52,15 +52,15 @@ impl User {
 
 const SERVE: [&str; 3] = ["--", "--skills", "/srv/skills"];
 
-fn command() -> String {
+fn program_path() -> String {
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_skillhost")).unwrap();
     program.to_str().unwrap().to_owned()
 }
 
 #[test]
-fn writes_the_form_of_each_client() {
+fn writes_the_format_of_each_client() {
     let user = User::new();
-    let program = command();
+    let program = program_path();
     let arguments = json!(["serve", "--skills", "/srv/skills"]);
     let plain = json!({"command": program, "args": arguments});
     let typed = json!({"type": "stdio", "command": program, "args": arguments});
@@ -155,9 +155,9 @@ fn changes_nothing_but_the_entry() {
     );
     assert_eq!(user.run(&["clients", "remove", "zed"]).code, 0);
     assert_eq!(user.text(".config/zed/settings.json"), before);
-    // Nothing else lies in the folder.
+    // No temporary file is left in the folder.
     assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
-    // A new file is the user's alone.
+    // Only the user can read a new file.
     user.add("claude-code", &SERVE);
     let mode = fs::metadata(user.home(".claude.json")).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -184,7 +184,10 @@ fn shows_entry_without_write() {
             "would create `{}`:\n\n",
             user.home(".codex/config.toml").display()
         ),
-        format!("[mcp_servers.skillhost]\ncommand = \"{}\"\n", command()),
+        format!(
+            "[mcp_servers.skillhost]\ncommand = \"{}\"\n",
+            program_path()
+        ),
         format!(
             "args = [\"serve\", \"--skills={}\", \"--log\", \"info\"]\n",
             here.display()
@@ -194,12 +197,12 @@ fn shows_entry_without_write() {
     }
     assert!(shown.stderr.contains("`--write` writes it"), "{shown:?}");
     assert!(!user.home(".codex").exists());
-    let words = user.run(&[
+    let named = user.run(&[
         "clients", "add", "codex", "--", "--skills", "claude", "--audit", "-",
     ]);
     let arguments = "[\"serve\", \"--skills\", \"claude\", \"--audit\", \"-\"]";
-    assert!(words.stdout.contains(arguments), "{words:?}");
-    // Without skills, the client's folder would decide.
+    assert!(named.stdout.contains(arguments), "{named:?}");
+    // Without `--skills`, the skills would depend on the folder in which the client starts it.
     let bare = user.run(&["clients", "add", "codex"]);
     assert!(
         bare.stderr.contains("no folder of skills is given"),
@@ -208,7 +211,7 @@ fn shows_entry_without_write() {
 }
 
 #[test]
-fn refuses_files_that_are_not_only_the_users() {
+fn refuses_unsafe_or_invalid_files() {
     type Prepare = fn(PathBuf);
     let is_root = rustix::process::geteuid().is_root();
     let cases: [(&str, Prepare, &str); 7] = [
@@ -305,7 +308,7 @@ fn replaces_other_entries_only_if_told_to() {
     user.add("cursor", &[&["--name", "skills"][..], &SERVE[..]].concat());
     user.add("cursor", &[&["--force"][..], &SERVE[..]].concat());
     let written: Value = serde_json::from_str(&user.text(".cursor/mcp.json")).unwrap();
-    let entry = json!({"command": command(), "args": ["serve", "--skills", "/srv/skills"]});
+    let entry = json!({"command": program_path(), "args": ["serve", "--skills", "/srv/skills"]});
     assert_eq!(
         written,
         json!({"mcpServers": {"skillhost": entry, "skills": entry}})
@@ -377,7 +380,7 @@ fn writes_no_secret_and_no_wrong_option() {
 }
 
 #[test]
-fn uses_the_folders_that_variables_name() {
+fn uses_folders_named_by_variables() {
     let user = User::new();
     let other = user.home("other");
     let other = other.to_str().unwrap();
@@ -386,16 +389,16 @@ fn uses_the_folders_that_variables_name() {
         ("claude-code", "CLAUDE_CONFIG_DIR", "other/.claude.json"),
         ("zed", "XDG_CONFIG_HOME", "other/zed/settings.json"),
     ] {
-        let words = [&["clients", "add", client, "--write"][..], &SERVE[..]].concat();
-        let run = user.run_with(&words, &[(variable, other)]);
+        let arguments = [&["clients", "add", client, "--write"][..], &SERVE[..]].concat();
+        let run = user.run_with(&arguments, &[(variable, other)]);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(user.home(file).is_file(), "{file}");
-        // A relative path would be the choice of the current folder.
-        let run = user.run_with(&words, &[(variable, "other")]);
+        // A relative path is ignored, because its meaning depends on the current folder.
+        let run = user.run_with(&arguments, &[(variable, "other")]);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(!user.program.folder.path().join("other").exists());
     }
-    // The file that exists counts.
+    // An existing file is used, whichever of its two names it has.
     user.write(".config/opencode/opencode.jsonc", "{} // mine\n");
     user.add("opencode", &SERVE);
     assert!(
@@ -422,7 +425,7 @@ fn follows_no_link_in_a_project() {
         none.code == 4 && none.stderr.contains("goose has no file in a project"),
         "{none:?}"
     );
-    // In the user's own folder a link is the user's choice.
+    // Symlinks in the home folder are followed: only the user can make them.
     fs::create_dir(user.home("dotfiles")).unwrap();
     symlink(user.home("dotfiles"), user.home(".gemini")).unwrap();
     user.add("gemini-cli", &SERVE);

@@ -43,7 +43,7 @@ fn help_groups_verbs_by_task() {
         "{help}"
     );
     assert!(!help.contains(ESCAPE), "{help}");
-    // No verb is missing from the help without arguments either.
+    // Without arguments, the program prints the same groups.
     let run = program.run::<&str>(&[]);
     assert!(run.stderr.contains("Serve agents:"), "{run:?}");
     let narrow = on_a_terminal_of(&program, NARROW, &[], &["--help"], "").text;
@@ -118,7 +118,7 @@ fn grants_show_only_differences() {
     let narrow = on_a_terminal_of(&program, NARROW, &[], &["grants"], "").text;
     assert!(narrow.contains("get_skill"), "{narrow}");
     assert_eq!(wide_lines(&narrow), [""; 0], "{narrow}");
-    // A component that may read nothing has the defaults, and one with a power has not.
+    // A component without a grant has the defaults, and one with a power does not.
     program.write(
         "tools/count_lines.wasm",
         std::fs::read(crate::support::guests().join("count_lines.wasm")).unwrap(),

@@ -10,7 +10,7 @@ use crate::support::guests;
 use crate::support::process::output;
 use crate::support::program::{Program, Run, command, finish};
 
-/// Returns the program as a package installs it: `bin` beside `share`.
+/// Copies the program to `installed/bin`, as a package does that has `share` beside `bin`.
 fn install(program: &Program) -> PathBuf {
     let installed = program.folder.path().join("installed/bin/skillhost");
     fs::create_dir_all(installed.parent().unwrap()).unwrap();
@@ -68,10 +68,10 @@ fn lists_and_loads_runners_beside_installed_program() {
     assert_eq!(json.as_array().unwrap().len(), 1);
     assert_eq!(json[0]["bytes"], component.len());
 
-    // The lines that are shown are a configuration that grants the runner.
+    // The printed lines are a configuration that grants the runner.
     let (_, config) = text.stdout.split_once("\n[").unwrap();
     program.write("granted.toml", format!("[{config}"));
-    // The folder of this name is not meant.
+    // `--tools runners` does not mean this folder.
     program.write("runners/other.wasm", "");
     let arguments = [
         "grants",

@@ -6,7 +6,7 @@ use super::program;
 use crate::support::program::Program;
 use crate::support::terminal::on_a_terminal;
 
-/// A skill with all that `skills NAME` shows.
+/// A skill with everything that `skills NAME` shows.
 const TEA: &str = "---\nname: tea\ndescription: Brews\n  tea.\nlicense: MIT\n\
                    allowed-tools: Bash(kettle:*)\nmetadata:\n  author: a\nmodel: x\n---\n# Tea\n";
 
@@ -95,7 +95,7 @@ fn find_searches_as_the_tool_does() {
         let text = format!("---\ndescription: Ties knot {number}.\n---\n# Bowline\n");
         program.write(&format!("skills/knot-{number:02}/SKILL.md"), text);
     }
-    // Agents need not be offered the search.
+    // People can search even if agents are not offered the tool.
     program.write(
         "c.toml",
         "skills = [\"skills\"]\n[search]\nfind_skills = \"never\"\n",

@@ -26,17 +26,18 @@ fn project(cases: &[(&str, &str)]) -> Program {
 }
 
 fn run_cases(program: &Program, more: &[&str]) -> Run {
-    let first = ["test", "count_lines.wasm", "--cases", "cases"];
-    program.run(&[&first, more].concat())
+    let test = ["test", "count_lines.wasm", "--cases", "cases"];
+    program.run(&[&test, more].concat())
 }
 
-const TWO: &str = r#"{"tool": "count_lines", "arguments": {"skill_name": "a", "path": "two.txt"},
+/// A case that passes.
+const PASSING: &str = r#"{"tool": "count_lines", "arguments": {"skill_name": "a", "path": "two.txt"},
  "expect": {"text": "2 lines in two.txt of a"}}"#;
 
 #[test]
 fn case_passes_or_reports_the_difference() {
     let cases = format!(
-        r#"[{TWO},
+        r#"[{PASSING},
         {{"name": "wrong", "tool": "count_lines", "arguments": {{"skill_name": "a", "path": "two.txt"}},
           "expect": {{"contains": "3 lines"}}}},
         {{"name": "none", "tool": "count_lines", "arguments": {{"skill_name": "a", "path": "x"}},
@@ -48,7 +49,7 @@ fn case_passes_or_reports_the_difference() {
     );
     let program = project(&[
         ("b.json", &cases),
-        ("a.json", TWO),
+        ("a.json", PASSING),
         ("notes.txt", "no case"),
     ]);
     let report = block_on(
@@ -92,7 +93,7 @@ fn case_passes_or_reports_the_difference() {
 #[test]
 fn update_rewrites_only_failing_cases() {
     let program = project(&[
-        ("right.json", TWO),
+        ("right.json", PASSING),
         (
             "wrong.json",
             r#"[
@@ -114,7 +115,7 @@ fn update_rewrites_only_failing_cases() {
     assert_eq!(update.code, 0, "{update:?}");
     assert_eq!(update.stderr, "skillhost: wrote `cases/wrong.json`\n");
     let read = |name: &str| fs::read_to_string(program.folder.path().join(name)).unwrap();
-    assert_eq!(read("cases/right.json"), TWO);
+    assert_eq!(read("cases/right.json"), PASSING);
     let written = read("cases/wrong.json");
     let expected = json!([
         {"expect": {"text": "2 lines in two.txt of a"}, "name": "text", "tool": "count_lines",
@@ -197,7 +198,7 @@ fn invalid_case_stops_the_run_before_it_starts() {
             "`cases/a.json`, line 1, column 1: invalid JSON",
         ),
         ("a.json", "[]", "`cases` has no cases"),
-        ("a.txt", TWO, "`cases` has no cases"),
+        ("a.txt", PASSING, "`cases` has no cases"),
     ] {
         let run = run_cases(&project(&[(name, case)]), &[]);
         assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
@@ -211,8 +212,8 @@ fn invalid_case_stops_the_run_before_it_starts() {
         "{missing:?}"
     );
     // A symlink to a file outside is not followed.
-    let linked = project(&[("a.json", TWO)]);
-    fs::write(linked.folder.path().join("outside.json"), TWO).unwrap();
+    let linked = project(&[("a.json", PASSING)]);
+    fs::write(linked.folder.path().join("outside.json"), PASSING).unwrap();
     symlink("../outside.json", linked.folder.path().join("cases/b.json")).unwrap();
     let run = run_cases(&linked, &[]);
     assert_eq!(run.code, 4, "{run:?}");
@@ -223,7 +224,7 @@ fn invalid_case_stops_the_run_before_it_starts() {
 fn prints_report_as_json_and_as_junit_xml() {
     let evil = "<&\"'>\u{1}\u{1b}[2J]]>\n\u{fffe}";
     let case = json!({"name": evil, "tool": "count_lines", "expect": {"text": evil}});
-    let program = project(&[("a.json", &case.to_string()), ("b.json", TWO)]);
+    let program = project(&[("a.json", &case.to_string()), ("b.json", PASSING)]);
     let run = run_cases(&program, &["--output", "json"]);
     assert_eq!((run.code, &*run.stderr), (1, ""), "{run:?}");
     let report: Value = serde_json::from_str(&run.stdout).unwrap();

@@ -16,7 +16,7 @@ use crate::support::{block_on, build, builder, call, model_text};
 
 mod volumes;
 
-fn skill(program: &Program, path: &str) {
+fn write_skill(program: &Program, path: &str) {
     let name = path.rsplit('/').next().unwrap();
     let text = format!("---\nname: {name}\ndescription: D.\n---\n{path}\n");
     program.write(&format!("{path}/SKILL.md"), text);
@@ -33,7 +33,7 @@ fn run(program: &Program, arguments: &[&str]) -> Run {
     finish(command, "")
 }
 
-/// Returns the names of the listed skills, and what stderr says.
+/// Returns the names of the listed skills, and stderr.
 fn listed(program: &Program, options: &[&str]) -> (Vec<String>, String) {
     let run = run(program, &[options, &["skills"]].concat());
     assert_eq!(run.code, 0, "{run:?}");
@@ -53,9 +53,9 @@ fn read(program: &Program, options: &[&str], name: &str) -> Run {
 #[test]
 fn option_follows_links_in_named_roots() {
     let program = Program::new();
-    skill(&program, "store/a");
-    skill(&program, "store/b");
-    skill(&program, "here/own/c");
+    write_skill(&program, "store/a");
+    write_skill(&program, "store/b");
+    write_skill(&program, "here/own/c");
     fs::create_dir(program.folder.path().join("here/links")).unwrap();
     for name in ["a", "b"] {
         let target = format!("../../store/{name}");
@@ -82,11 +82,11 @@ fn option_follows_links_in_named_roots() {
 }
 
 #[test]
-fn option_does_not_lead_out_of_the_current_folder() {
+fn option_follows_no_link_out_of_current_folder() {
     let program = Program::new();
-    skill(&program, "outside/secret");
-    skill(&program, "here/store/a");
-    skill(&program, "here/.claude/skills/plain");
+    write_skill(&program, "outside/secret");
+    write_skill(&program, "here/store/a");
+    write_skill(&program, "here/.claude/skills/plain");
     fs::create_dir(program.folder.path().join("here/skills")).unwrap();
     for root in ["here/skills", "here/.claude/skills"] {
         let at = |name: &str| program.folder.path().join(root).join(name);
@@ -112,14 +112,14 @@ fn option_does_not_lead_out_of_the_current_folder() {
 }
 
 #[test]
-fn names_stand_for_the_usual_places() {
+fn names_mean_the_usual_places() {
     let program = Program::new();
-    skill(&program, "here/.claude/skills/a");
+    write_skill(&program, "here/.claude/skills/a");
     let claude = ["--skills", "claude"];
     assert_eq!(listed(&program, &claude).0, ["a"]);
-    skill(&program, "home/.claude/skills/b");
+    write_skill(&program, "home/.claude/skills/b");
     assert_eq!(listed(&program, &claude).0, ["a", "b"]);
-    skill(&program, "home/.agents/skills/c");
+    write_skill(&program, "home/.agents/skills/c");
     assert_eq!(listed(&program, &["--skills", "agents"]).0, ["c"]);
     let both = ["--skills", "agents", "--skills", "claude"];
     assert_eq!(listed(&program, &both).0, ["a", "b", "c"]);
@@ -137,8 +137,8 @@ fn names_stand_for_the_usual_places() {
 #[test]
 fn folder_with_a_usual_name_is_reached_by_its_path() {
     let program = Program::new();
-    skill(&program, "here/claude/mine");
-    skill(&program, "home/.claude/skills/b");
+    write_skill(&program, "here/claude/mine");
+    write_skill(&program, "home/.claude/skills/b");
     let (names, said) = listed(&program, &["--skills", "claude"]);
     assert_eq!(names, ["b"]);
     assert!(said.contains("`--skills ./claude` names it"), "{said}");
@@ -147,12 +147,12 @@ fn folder_with_a_usual_name_is_reached_by_its_path() {
 }
 
 #[test]
-fn current_folder_takes_no_name_of_another_root() {
+fn current_folder_replaces_no_skill_of_another_root() {
     let program = Program::new();
-    skill(&program, "here/.claude/skills/a");
-    skill(&program, "home/.claude/skills/a");
-    skill(&program, "here/.claude/skills/b");
-    skill(&program, "home/configured/b");
+    write_skill(&program, "here/.claude/skills/a");
+    write_skill(&program, "home/.claude/skills/a");
+    write_skill(&program, "here/.claude/skills/b");
+    write_skill(&program, "home/configured/b");
     program.write("home/skillhost.toml", "skills = [\"configured\"]\n");
     let options = ["--config", "../home/skillhost.toml", "--skills", "claude"];
     for (name, text) in [
@@ -166,7 +166,7 @@ fn current_folder_takes_no_name_of_another_root() {
 #[test]
 fn usual_place_that_leads_out_is_not_used() {
     let program = Program::new();
-    skill(&program, "outside/secret");
+    write_skill(&program, "outside/secret");
     fs::create_dir_all(program.folder.path().join("here/.claude")).unwrap();
     let place = program.folder.path().join("here/.claude/skills");
     symlink("../../outside", place).unwrap();
@@ -174,8 +174,8 @@ fn usual_place_that_leads_out_is_not_used() {
     assert!(run.code != 0 && run.stdout.is_empty(), "{run:?}");
     let said = "leads out of this folder and is not used; `--skills ./.claude/skills` uses it";
     assert!(run.stderr.contains(said), "{run:?}");
-    // The home folder is the user's own.
-    skill(&program, "home/dotfiles/b");
+    // In the home folder, the symlink is followed: only the user can make it.
+    write_skill(&program, "home/dotfiles/b");
     fs::create_dir(program.folder.path().join("home/.claude")).unwrap();
     let place = program.folder.path().join("home/.claude/skills");
     symlink("../dotfiles", place).unwrap();
@@ -240,7 +240,7 @@ fn skill_in_a_skill_is_reported() {
     }
     let root = |path: &str| SkillsRoot::new(folders.root.join(path));
     let catalog = |roots: &[SkillsRoot]| Catalog::open(roots, None).unwrap();
-    let rules = |catalog: &Catalog, name: &str| {
+    let nested_count = |catalog: &Catalog, name: &str| {
         let findings = catalog.check(name).unwrap().unwrap();
         let nested = findings.iter().filter(|it| it.rule == "nested-skill");
         nested.count()
@@ -253,7 +253,10 @@ fn skill_in_a_skill_is_reported() {
              it as a skill; move its folder out of this one, or name the folder above it"
         ]
     );
-    assert_eq!((rules(&outer, "a"), rules(&outer, "plain")), (1, 0));
+    assert_eq!(
+        (nested_count(&outer, "a"), nested_count(&outer, "plain")),
+        (1, 0)
+    );
     let both = catalog(&[root(""), root("a/inner")]);
     let nested = both.nested_skills();
     assert_eq!(nested.len(), 1, "{nested:?}");
@@ -261,7 +264,7 @@ fn skill_in_a_skill_is_reported() {
         nested[0].starts_with("`b`: `deeper/SKILL.md` "),
         "{nested:?}"
     );
-    assert_eq!(rules(&both, "a"), 0);
+    assert_eq!(nested_count(&both, "a"), 0);
     let findings = check::check_folder(&folders.root.join("a")).unwrap();
     assert!(
         findings
@@ -269,8 +272,8 @@ fn skill_in_a_skill_is_reported() {
             .any(|finding| finding.rule == "nested-skill")
     );
     let program = Program::new();
-    skill(&program, "here/skills/a");
-    skill(&program, "here/skills/a/b");
+    write_skill(&program, "here/skills/a");
+    write_skill(&program, "here/skills/a/b");
     let (names, said) = listed(&program, &[]);
     assert_eq!(names, ["a"]);
     assert!(said.contains("`b/SKILL.md` counts as a file"), "{said}");

@@ -143,7 +143,7 @@ const KEYS: &[(Named, &str)] = &[
 /// Makes a folder with everything that the rows need and name.
 fn program() -> Program {
     let program = Program::new();
-    write_pair(&program, "a", &Authority::new().of_server());
+    write_pair(&program, "a", &Authority::new().server_pair());
     let run = program.run(&["audit", "new-key", "private"]);
     assert_eq!(run.code, 0, "{run:?}");
     program.write("public", run.stdout);

@@ -34,12 +34,12 @@ fn needs() -> Value {
     })
 }
 
-/// Adds what a component asks for.
+/// Adds the section with what a component asks for.
 pub(crate) fn with_section(component: Vec<u8>, content: &str) -> Vec<u8> {
     with_custom_section(component, "skillhost:needs", content)
 }
 
-/// Adds a custom section with a short name.
+/// Adds a custom section. The name must be shorter than 128 bytes.
 pub(crate) fn with_custom_section(mut component: Vec<u8>, name: &str, content: &str) -> Vec<u8> {
     let length = char::from(name.len() as u8).to_string();
     let content = [&length, name, content].concat();
@@ -79,7 +79,7 @@ fn build_writes_needs_that_inspect_shows() {
         let seen = json(&run);
         assert_eq!(seen["needs"], needs(), "{language}");
         assert_eq!(seen["needs_ignored_for"], Value::Null, "{language}");
-        // A build without the file makes a component that asks for nothing.
+        // Without the file, the component asks for nothing.
         fs::remove_file(machine.project.join("needs.toml")).unwrap();
         let run = machine.build();
         assert_eq!(run.code, 0, "{language}: {run:?}");
@@ -102,7 +102,7 @@ fn build_refuses_wrong_needs_before_it_compiles() {
 }
 
 #[test]
-fn inspect_escapes_needs_and_ignores_wrong_ones() {
+fn inspect_escapes_needs_and_ignores_invalid_ones() {
     let program = Program::new();
     let hidden = json!({"network": [
         {"rule": "https://api.example.org/\u{202e}", "why": "a\u{1b}[2J\nsha256: 0"},
@@ -258,7 +258,7 @@ fn asking_grants_nothing() {
         assert_eq!(json[0]["asks"]["network"][0]["granted"], "no");
         assert_eq!(json[0]["network"], json!([]));
     }
-    // Most components send and ask for nothing.
+    // This component sends and asks for nothing.
     let program = project("");
     program.write("tools/count_lines.wasm", count_lines());
     let text = run(&program, &["grants", "--all", "count_lines"]).stdout;
@@ -266,7 +266,7 @@ fn asking_grants_nothing() {
         text.contains("  network: none\n") && !text.contains("asks for"),
         "{text}"
     );
-    // A wrong section is not an error.
+    // An invalid section is ignored, and shown.
     program.write(
         "tools/count_lines.wasm",
         with_section(count_lines(), "{\"a\": 1}"),
@@ -334,7 +334,7 @@ fn explain_names_rule_or_reason() {
             0,
             &["if every address of `intern.example.org` is in `network_private`"],
         ),
-        // All ports of one private address are granted.
+        // `10.0.0.1` in `network_private` grants all its ports, and so port 80.
         (
             &["http://plain.example.org/"],
             0,
@@ -362,8 +362,8 @@ fn explain_names_rule_or_reason() {
         for line in lines {
             assert!(explained.stdout.contains(line), "{line}: {explained:?}");
         }
-        let sends = explained.stdout.contains("WEATHER_TOKEN");
-        assert_eq!(sends, request[0].contains("%61"), "{explained:?}");
+        let sends_secret = explained.stdout.contains("WEATHER_TOKEN");
+        assert_eq!(sends_secret, request[0].contains("%61"), "{explained:?}");
         let explained = run(&program, &[&arguments[..], &["--output", "json"]].concat());
         assert_eq!(explained.code, code, "{request:?}: {explained:?}");
         let seen = json(&explained);
@@ -384,7 +384,7 @@ fn explain_names_rule_or_reason() {
         assert_eq!(explained.code, 2, "{request:?}: {explained:?}");
         assert!(explained.stderr.contains(why), "{why}: {explained:?}");
     }
-    // Without a private address of port 80, plain requests are denied.
+    // Without an address in `network_private` for port 80, plain `http` is denied.
     let program = project(&GRANT.replace("\"10.0.0.1\", ", ""));
     let explained = run(
         &program,

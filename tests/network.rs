@@ -406,9 +406,11 @@ fn large_request_bodies_are_reported() {
 #[test]
 fn guest_sends_secret_where_granted_without_learning_it() {
     let authority = Authority::new();
-    let server = WebServer::start_tls(&authority.of_server(), |_| answer("200 OK", "ok"));
+    let server = WebServer::start_tls(&authority.server_pair(), |_| answer("200 OK", "ok"));
     // This server sends each request back.
-    let echo = WebServer::start_tls(&authority.of_server(), |request| answer("200 OK", request));
+    let echo = WebServer::start_tls(&authority.server_pair(), |request| {
+        answer("200 OK", request)
+    });
     let (host, echo_host) = (&server.authority, &echo.authority);
     let more = format!(
         "secrets.TOKEN = {{ file = \"token\", header = \"Authorization\", \

@@ -85,11 +85,11 @@ fn finds_text_in_order_except_binary_and_outside() {
     assert_eq!(record["truncated"], false);
     let long = record["matches"][5]["text"].as_str().unwrap();
     assert_eq!(long.chars().count(), 301);
-    // No query finds text of files outside.
+    // No query finds text in files outside the skill.
     let record = search(&host, json!({"skill_name": "a", "query": CANARY}));
     assert_eq!(locations(&record), []);
-    let exact = json!({"skill_name": "a", "query": "needle$", "regex": true});
-    let record = search(&host, exact);
+    let pattern = json!({"skill_name": "a", "query": "needle$", "regex": true});
+    let record = search(&host, pattern);
     assert_eq!(record["matches"].as_array().unwrap().len(), 5);
 }
 
@@ -107,7 +107,7 @@ fn answer_says_when_the_search_was_cut() {
     for (skill, query, max_results, matches, truncated) in [
         ("many", "line", 100, 100, true),
         ("many", "needle", 100, 0, false),
-        // The needle comes after the part of the file that is read.
+        // The tool reads only the start of the file, and the needle comes later.
         ("huge", "needle", 1, 0, true),
         ("deep", "needle", 1, 0, true),
     ] {

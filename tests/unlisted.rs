@@ -1,5 +1,5 @@
-//! Unlisted skills: each list, search and suggestion for models is as if they did not exist, and
-//! calls by their exact name work.
+//! Unlisted skills: lists, searches and suggestions for models leave them out, and calls by their
+//! exact name work.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::support::session::Session;
 use crate::support::watchdog::patience;
 use crate::support::{build, builder, call, model_text};
 
-/// The name of the skill that lists show. Others sort before and after it.
+/// The name of a listed skill. Unlisted skills sort before and after it.
 const SHOWN: &str = "tea-shown";
 
 fn skill_md(name: &str, more: &str) -> String {
@@ -47,11 +47,11 @@ fn unlisted() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a root with the shown skill, and with the unlisted ones.
+/// Returns a root with three listed skills, and on demand with the unlisted ones.
 fn folders(has_unlisted: bool) -> Folders {
     let folders = Folders::new();
     folders.write(&format!("{SHOWN}/SKILL.md"), skill_md(SHOWN, ""));
-    // Its author wants models to see it, or says so wrongly.
+    // `false` does not hide a skill, and neither does a string.
     for (name, value) in [("tea-false", "false"), ("tea-text", "\"true\"")] {
         let wish = format!("disable-model-invocation: {value}\n");
         folders.write(&format!("{name}/SKILL.md"), skill_md(name, &wish));
@@ -79,12 +79,13 @@ fn host(folders: &Folders) -> Host {
     host
 }
 
-/// Returns the text of a failed call and its help.
+/// Returns the text and the help of a failed call.
 fn failure(host: &Host, tool: &str, arguments: Value) -> String {
     let error = call(host, tool, arguments).unwrap_err();
     format!("{} {:?}", error.model_text(), error.help())
 }
 
+/// The name of something that lists skills, and a function that returns its text.
 type Consumer = (&'static str, fn(&Host) -> String);
 
 const CONSUMERS: [Consumer; 16] = [
@@ -153,7 +154,7 @@ fn models_see_no_unlisted_skill() {
         }
         assert_eq!(answer, ask(&without), "{consumer}");
     }
-    // The other side: the lists have what they should.
+    // The lists do have the listed skills.
     for (consumer, ask) in &CONSUMERS[..7] {
         let answer = ask(&with);
         for name in [SHOWN, "tea-false", "tea-text"] {
@@ -203,7 +204,7 @@ fn calls_by_exact_name_read_unlisted_skills() {
         assert_eq!(notes, format!("Notes of {name}."));
     }
     for name in ["tea-author", "tea-wish"] {
-        // The enum of the definition does not name it.
+        // The tool accepts the name although its schema's enum does not have it.
         let text = model_text(&host, "read_skill", json!({"skill_name": name}));
         assert!(text.starts_with(&format!("# {name}\n")), "{text}");
     }
@@ -227,7 +228,7 @@ fn tool_without_listed_skills_has_no_enum() {
 }
 
 #[test]
-fn changed_wish_counts_for_next_list() {
+fn next_list_follows_changed_frontmatter() {
     let folders = Folders::new();
     let write = |value: &str| {
         let wish = format!("disable-model-invocation: {value}\n");
@@ -271,7 +272,7 @@ fn full_page_names_no_unlisted_skill_as_next() {
 }
 
 /// Lists all skills, page by page. Returns their names, the cursors, and the pages' lengths.
-fn follow(host: &Host) -> (Vec<String>, Vec<String>, Vec<usize>) {
+fn list_all(host: &Host) -> (Vec<String>, Vec<String>, Vec<usize>) {
     let (mut names, mut cursors, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     let mut arguments = json!({});
     loop {
@@ -299,14 +300,14 @@ fn many_hidden_skills_end_a_page_early() {
         folders.write(&format!("{name}/SKILL.md"), skill_md(name, ""));
     }
     let host = build(configured(&folders));
-    let (names, cursors, pages) = follow(&host);
+    let (names, cursors, pages) = list_all(&host);
     assert_eq!(names, [r#""a""#, r#""hidden-300b""#, r#""z""#]);
     // Each page but the last reads 256 hidden skills.
     assert_eq!(pages, [1, 1, 1]);
     for cursor in &cursors {
         assert!(!cursor.contains("hidden"), "{cursor}");
     }
-    // The same cursor is right until its skill is removed.
+    // The cursor stays valid until the skill that it names is removed.
     let next = json!({"cursor": serde_json::from_str::<Value>(&cursors[0]).unwrap()});
     let second = call(&host, "list_skills", next.clone()).unwrap().record();
     assert_eq!(second["skills"][0]["name"], "hidden-300b");
@@ -315,7 +316,7 @@ fn many_hidden_skills_end_a_page_early() {
     let gone = call(&host, "list_skills", next).unwrap_err();
     let advice = "call list_skills without cursor";
     assert!(gone.model_text().contains(advice), "{gone:?}");
-    // The prompt and the definitions end there too.
+    // The prompt ends after as many hidden skills.
     for style in [Style::List, Style::Xml] {
         let section = host.prompt(style);
         assert_eq!((section.listed, section.unread), (1, 345), "{section:?}");
@@ -340,7 +341,7 @@ fn lists_read_4_mib_of_frontmatter() {
         folders.write(&format!("{name}/SKILL.md"), text);
     }
     let host = build(configured(&folders));
-    let (names, _, pages) = follow(&host);
+    let (names, _, pages) = list_all(&host);
     assert_eq!((names.len(), pages), (45, vec![32, 13]));
     let section = host.prompt(Style::List);
     assert_eq!((section.listed, section.unread), (32, 25));
@@ -351,9 +352,9 @@ fn lists_read_4_mib_of_frontmatter() {
 }
 
 #[test]
-fn file_longer_than_read_may_cut_a_character() {
+fn lists_long_skill_cut_within_a_character() {
     let folders = Folders::new();
-    // Three bytes each, from three different positions: one is cut at the limit of the read.
+    // Each character has three bytes. With three different starts, the limit cuts one of them.
     for blanks in 0..3 {
         let name = format!("long-{blanks}");
         let text = skill_md(&name, "") + &" ".repeat(blanks) + &"茶".repeat(60_000);
@@ -455,7 +456,7 @@ fn note_says_what_other_hosts_replace() {
         for (tool, skill, expected) in [
             ("read_skill", "fix", help.then_some(note)),
             ("read_skill", "plain", None),
-            // Its model reads JSON.
+            // Models read its answer as JSON.
             ("get_skill", "fix", None),
         ] {
             let output = call(&host, tool, json!({"skill_name": skill})).unwrap();

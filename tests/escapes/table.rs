@@ -1,7 +1,7 @@
 //! The table of escapes, grouped by target.
 //!
-//! A row has a name and a system call. A name that begins with `keeps` is no attack: it shows that
-//! the process sandbox allows what the program needs.
+//! A row has a name and a system call. A row whose name begins with `keeps` is no attack: it shows
+//! that the process sandbox allows what the program needs.
 
 mod egress;
 mod files;
@@ -22,7 +22,7 @@ pub(crate) struct Escape {
     pub(crate) run: fn(&Targets) -> Answer,
 }
 
-/// All rows.
+/// The rows for a program without an egress process.
 pub(crate) static TABLE: LazyLock<Vec<Escape>> = LazyLock::new(|| {
     [
         files::ESCAPES,
@@ -33,7 +33,7 @@ pub(crate) static TABLE: LazyLock<Vec<Escape>> = LazyLock::new(|| {
     .concat()
 });
 
-/// The rows for a process with an egress process: those of sockets, and requests.
+/// The rows for a program with an egress process: sockets and requests.
 pub(crate) static EGRESS_TABLE: LazyLock<Vec<Escape>> =
     LazyLock::new(|| [sockets::ESCAPES, egress::ESCAPES].concat());
 

@@ -1,4 +1,4 @@
-//! The end of a server.
+//! The shutdown of a server.
 
 use std::time::Duration;
 

@@ -600,7 +600,7 @@ fn issuers_need_certificates_of_public_authorities() {
     let authority = Authority::new();
     let peer = Program::new();
     peer.write("skills/a/SKILL.md", "# A\n");
-    write_pair(&peer, "server", &authority.of_server());
+    write_pair(&peer, "server", &authority.server_pair());
     let options = [
         "--skills",
         "skills",

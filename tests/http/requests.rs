@@ -97,7 +97,7 @@ fn server_over_http_sends_only_granted_requests() {
 #[test]
 fn secret_is_only_in_the_egress_processes() {
     let authority = Authority::new();
-    let pair = authority.of_server();
+    let pair = authority.server_pair();
     let web = WebServer::start_tls(&pair, |_| answer("200 OK", PUBLIC));
     let echo = WebServer::start_tls(&pair, |request| answer("200 OK", request));
     let rules = format!("\", \"https://{}", echo.authority);

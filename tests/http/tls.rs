@@ -30,7 +30,7 @@ fn program(authority: &Authority, config: &str) -> Program {
     let config = format!("skills = [\"skills\"]\naudit_file = \"log\"\n{config}");
     program.write("skillhost.toml", config);
     program.write("ca.crt", &authority.certificate);
-    write_pair(&program, "server", &authority.of_server());
+    write_pair(&program, "server", &authority.server_pair());
     program
 }
 
@@ -205,7 +205,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     let config = "[http]\ntls_cert = \"tls/tls.crt\"\ntls_key = \"tls/tls.key\"\n";
     let program = program(&authority, config);
     for folder in ["first", "other", "second"] {
-        write_pair(&program, &format!("{folder}/tls"), &authority.of_server());
+        write_pair(&program, &format!("{folder}/tls"), &authority.server_pair());
     }
     let folder = program.folder.path().to_owned();
     symlink("first", folder.join("tls")).unwrap();
@@ -252,7 +252,7 @@ fn refuses_pages_that_came_without_tls() {
 fn names_files_that_cannot_be_used() {
     let authority = Authority::new();
     let program = program(&authority, "");
-    let other = authority.of_server();
+    let other = authority.server_pair();
     write_pair(&program, "other", &other);
     let expired = authority.sign(&["localhost"], |params| {
         params.not_after = date_time_ymd(2001, 1, 1);
@@ -473,15 +473,15 @@ fn certificate_identifies_client() {
     let both = format!("{}{}", old.certificate, clients.certificate);
     program.write("clients.crt", both);
     for (name, pair) in [
-        ("old", old.of_client("a.example")),
-        ("host", clients.of_client("A.example")),
-        ("uri", clients.of_client("spiffe://example/a")),
-        ("scoped", clients.of_client("c.example")),
-        ("nobody", clients.of_client("nobody.example")),
+        ("old", old.client_pair("a.example")),
+        ("host", clients.client_pair("A.example")),
+        ("uri", clients.client_pair("spiffe://example/a")),
+        ("scoped", clients.client_pair("c.example")),
+        ("nobody", clients.client_pair("nobody.example")),
         ("several", clients.sign(&["a.example", "c.example"], |_| {})),
         // Signed by others, or expired.
-        ("forged", Authority::new().of_client("a.example")),
-        ("server-ca", authority.of_client("a.example")),
+        ("forged", Authority::new().client_pair("a.example")),
+        ("server-ca", authority.client_pair("a.example")),
         (
             "expired",
             clients.sign(&["a.example"], |params| {

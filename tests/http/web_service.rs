@@ -1,4 +1,4 @@
-//! The example of a web service with the host inside.
+//! The example `web_service`: a web service that uses the crate `skillhost`.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use crate::support::http::{Answer, Client, Request};
 use crate::support::process::Process;
 use crate::support::program::{Program, command, example};
 
-/// The example while it runs. It is killed when this is dropped.
+/// The running example. Dropping this kills it.
 struct WebService {
     _child: Process,
     address: SocketAddr,
@@ -64,8 +64,8 @@ fn web_service_example_serves_tools_and_mcp() {
     }
     let call = Request::call(1, "read_skill", json!({"skill_name": "a"}));
     assert_eq!(Client::once(service.address, &call).text(), "# A\n");
-    let named = |host: &str| Client::once(service.address, &call.clone().with("Host", host));
-    assert_eq!(named("evil.example").status, 403);
+    let with_host = |host: &str| Client::once(service.address, &call.clone().with("Host", host));
+    assert_eq!(with_host("evil.example").status, 403);
     let denied = Request::call(2, "get_skill", json!({"skill_name": "a"}));
     let denied = Client::once(service.address, &denied).json();
     assert_eq!(denied["error"]["code"], -32602);

@@ -1,4 +1,4 @@
-//! Resources: listing and reading of files and folders.
+//! Resources: listing and reading files and folders.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -32,8 +32,8 @@ fn listed_files_match_their_manifest() {
             .ask("skills/get", json!({"uri": skill["uri"]}))
             .unwrap();
         assert_eq!(got["skill"], *skill);
-        for cached in ["ttlMs", "cacheScope"] {
-            assert!(got.get(cached).is_some(), "{got}");
+        for key in ["ttlMs", "cacheScope"] {
+            assert!(got.get(key).is_some(), "{got}");
         }
         assert!(got.get("nextCursor").is_none());
         for file in skill["resources"].as_array().unwrap() {
@@ -49,15 +49,15 @@ fn listed_files_match_their_manifest() {
             assert_eq!(listed["mimeType"], content["mimeType"]);
         }
     }
-    let about = listed
+    let weather = listed
         .iter()
         .find(|listed| listed["uri"] == "skill://weather/SKILL.md");
-    let (about, front) = (about.unwrap(), &skills[1]["frontmatter"]);
+    let (weather, frontmatter) = (weather.unwrap(), &skills[1]["frontmatter"]);
     assert_eq!(
-        (&about["name"], &about["description"]),
-        (&front["name"], &front["description"])
+        (&weather["name"], &weather["description"]),
+        (&frontmatter["name"], &frontmatter["description"])
     );
-    assert_eq!(about["mimeType"], "text/markdown");
+    assert_eq!(weather["mimeType"], "text/markdown");
     let templates = session.ask("resources/templates/list", json!({})).unwrap();
     assert_eq!(
         templates["resourceTemplates"][0]["uriTemplate"],
@@ -167,8 +167,8 @@ fn no_uri_reads_outside_its_skill() {
             assert_eq!(code, INVALID_PARAMS, "{method} {uri}");
             assert!(!message.contains(CANARY), "{method} {uri}: {message}");
             // rmcp itself repeats the whole URI of a skill.
-            let short = method == "skills/get" || message.len() < 2000;
-            assert!(short, "{method}");
+            let is_short = method == "skills/get" || message.len() < 2000;
+            assert!(is_short, "{method}");
         }
     }
     assert_eq!(bytes(&read(&mut session, "skill://a/docs/x.md")), b"x");
@@ -207,8 +207,8 @@ fn capabilities_name_served_resources_only() {
     let extension = &capabilities["extensions"]["io.modelcontextprotocol/skills"];
     assert_eq!(*extension, json!({"directoryRead": true}));
 
-    let off = builder().skills(&folders.root).disable(SKILL_RESOURCES);
-    let mut session = Session::open(off);
+    let without_resources = builder().skills(&folders.root).disable(SKILL_RESOURCES);
+    let mut session = Session::open(without_resources);
     let capabilities = session.ask("server/discover", json!({})).unwrap()["capabilities"].take();
     assert!(capabilities.get("resources").is_none() && capabilities.get("extensions").is_none());
     for (method, params) in [

@@ -1,4 +1,4 @@
-//! Certificates that tests make, and their files.
+//! Certificates for tests, and their files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use rcgen::{
 
 use super::program::Program;
 
-/// An authority, and the certificates that it signs.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) certificate: String,
@@ -27,6 +27,7 @@ impl Authority {
         Self::with(|_| {})
     }
 
+    /// Makes an authority with changed parameters.
     pub(crate) fn with(change: impl FnOnce(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -44,6 +45,7 @@ impl Authority {
         }
     }
 
+    /// Signs a certificate for names: DNS names, or URIs if they contain a colon.
     pub(crate) fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
         let mut params = CertificateParams::default();
         let name = |name: &&str| match name.contains(':') {
@@ -61,24 +63,27 @@ impl Authority {
         }
     }
 
-    pub(crate) fn of_server(&self) -> Pair {
+    /// Signs a certificate for a server on `localhost`.
+    pub(crate) fn server_pair(&self) -> Pair {
         self.sign(&["localhost"], |_| {})
     }
 
-    pub(crate) fn of_client(&self, name: &str) -> Pair {
+    /// Signs a certificate for a client with this name.
+    pub(crate) fn client_pair(&self, name: &str) -> Pair {
         self.sign(&[name], |params| {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         })
     }
 }
 
-/// Writes a file that its owner alone may read.
+/// Writes a file that only its owner can read.
 pub(crate) fn write_private(program: &Program, name: &str, text: &str) {
     program.write(name, text);
     let path = program.folder.path().join(name);
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
+/// Writes the files `NAME.crt` and `NAME.key`.
 pub(crate) fn write_pair(program: &Program, name: &str, pair: &Pair) {
     program.write(&format!("{name}.crt"), &pair.certificate);
     write_private(program, &format!("{name}.key"), &pair.key);

@@ -1,4 +1,4 @@
-//! The definitions of functions as tools: names, descriptions and schemas.
+//! The definitions of typed functions: names, descriptions and schemas.
 
 use serde_json::{Value, json};
 use skillhost::Form;

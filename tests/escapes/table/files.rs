@@ -8,7 +8,7 @@ use crate::targets::{Answer, Targets, call, text, value};
 const HERE: usize = AT_FDCWD as usize;
 const NEW: i32 = O_WRONLY | O_CREAT | O_EXCL;
 
-/// The year 2001, twice.
+/// Two times in the year 2001: of access and of modification.
 const TIMES: [i64; 4] = [1_000_000_000, 0, 1_000_000_000, 0];
 
 fn open(path: usize, flags: i32) -> Answer {
@@ -19,7 +19,7 @@ fn open_text(path: &str, flags: i32) -> Answer {
     open(text(path), flags)
 }
 
-/// Opens a path through an `O_PATH` descriptor of it.
+/// Opens a path through an `O_PATH` descriptor of the same file.
 fn open_handle(targets: &Targets, path: &str, flags: i32) -> Answer {
     let handle = open(targets.at(path), O_PATH)?;
     open_text(&format!("/proc/self/fd/{handle}"), flags)

@@ -1,5 +1,5 @@
-//! Normalises the address of a request and compares it with a rule, each from a line: the rule, the
-//! method, the address. A model reads the same lines in the plainest way.
+//! Normalises the address of a request and compares it with a rule. The lines of the input are the
+//! rule, the method and the address. A simple model of addresses and rules checks the results.
 
 use std::net::IpAddr;
 
@@ -57,7 +57,7 @@ fn target(method: &Method, address: &str) -> Option<Target> {
     Target::new(method, &uri).ok()
 }
 
-/// The parts of an address between its first separators.
+/// The parts of an address, split at the first separators.
 struct Parts<'a> {
     scheme: &'a str,
     authority: &'a str,
@@ -91,7 +91,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Checks that no reader can take a part of a sent authority for something else.
+/// Checks that a sent authority has only characters that every parser reads alike.
 fn check_host(authority: &str) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
     assert!(authority.chars().all(is_plain), "{authority:?}");
@@ -104,10 +104,10 @@ fn decode_all(path: &str) -> String {
         let byte = escaped(&bytes[at..]).unwrap_or_default();
         bytes.splice(at..at + 3, [byte]);
     }
-    String::from_utf8(bytes).expect("no server decodes it to other bytes")
+    String::from_utf8(bytes).expect("the decoded path is UTF-8")
 }
 
-/// Returns the byte that an escape at the start stands for.
+/// Decodes an escape such as `%2e` at the start.
 fn escaped(bytes: &[u8]) -> Option<u8> {
     let (b'%', [high, low, ..]) = bytes.split_first()? else {
         return None;
@@ -116,7 +116,7 @@ fn escaped(bytes: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Checks that an allowed request is within the plain parts of its rule.
+/// Checks that an allowed request has the method, host and path of its rule.
 fn check_allowed(rule: &NetworkRule, method: &Method, sent: &Parts<'_>, decoded: &str) {
     let text = rule.to_string();
     let words: Vec<&str> = text.split_ascii_whitespace().collect();

@@ -69,7 +69,7 @@ impl User {
         run.stdout
     }
 
-    /// Runs a verb that must fail with this code, and changes no file. Returns its error.
+    /// Runs a verb that must fail with this code and change neither file. Returns its error.
     #[track_caller]
     fn bad(&self, code: i32, arguments: &[&str]) -> String {
         let before = self.files();
@@ -83,6 +83,7 @@ impl User {
         self.program.folder.path().join(name)
     }
 
+    /// Returns the configuration and the lock file, if they exist.
     fn files(&self) -> [Option<String>; 2] {
         ["skillhost.toml", "skillhost.lock"].map(|name| fs::read_to_string(self.path(name)).ok())
     }
@@ -92,7 +93,7 @@ impl User {
         self.program.write("skillhost.toml", config + text);
     }
 
-    /// Trusts the packages of `acme` with a key.
+    /// Trusts a key for the packages of `acme`.
     fn trust(&self, key: &str) {
         let place = format!("oci://{}/acme/*", self.registry.authority);
         self.append(&format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n"));
@@ -102,7 +103,7 @@ impl User {
         self.files()[1].clone().unwrap()
     }
 
-    /// Returns the path of a blob of the store.
+    /// Returns the path of a blob in the store.
     fn blob(&self, digest: &str) -> PathBuf {
         let store = self.path("data/skillhost/store/sha256");
         store.join(digest.strip_prefix("sha256:").unwrap())
@@ -112,7 +113,7 @@ impl User {
         format!("oci://{}/acme/csv:1", self.registry.authority)
     }
 
-    /// Makes a key, and files of it: `NAME.key` and `NAME.pub`.
+    /// Makes a key, with the files `NAME.key` and `NAME.pub`.
     fn new_key(&self, name: &str) {
         let key = KeyPair::generate().unwrap();
         write_private(&self.program, &format!("{name}.key"), &key.serialize_pem());
@@ -129,7 +130,7 @@ impl User {
         self.good(&arguments)
     }
 
-    /// Locks and configures a component of any bytes, which are in the store, as no verb would.
+    /// Writes any bytes into the store, and locks and configures them as a component.
     fn lock_bytes(&self, name: &str, bytes: &[u8], tool: &str) {
         let write = |bytes: &[u8]| {
             let digest = skillhost_packages::Digest::of(bytes);
@@ -164,16 +165,16 @@ impl User {
     }
 }
 
-/// Returns the component of [`count_lines`] with a version.
+/// Returns [`count_lines`] with a version.
 fn version(version: &str) -> Vec<u8> {
     with_custom_section(count_lines(), "version", version)
 }
 
-/// Returns a digest of a lock file: the first value of a key, or the one after it.
-fn digest_of(lock: &str, key: &str, at: usize) -> String {
+/// Returns a value of a key in a lock file. `index` counts the entries that have the key.
+fn digest_of(lock: &str, key: &str, index: usize) -> String {
     let start = format!("{key} = \"");
     let mut lines = lock.lines().filter_map(|line| line.strip_prefix(&*start));
-    lines.nth(at).unwrap().trim_matches('"').to_owned()
+    lines.nth(index).unwrap().trim_matches('"').to_owned()
 }
 
 const GRANT: &str = "[grants.\"csv.wasm\"]\nskills = [\"calculator\"]\n";
@@ -210,7 +211,7 @@ fn signed_component_goes_from_author_to_call() {
     assert_eq!(config, before + &source);
     assert!(lock.contains("signer = \"key:"), "{lock}");
     user.good(&["lock", "--check"]);
-    // From here on, no network: nothing grants itself.
+    // Nothing below needs the network. An added component has no grant.
     user.registry.take_heads();
     let refused = user.call();
     assert_eq!(refused.code, 3, "{refused:?}");
@@ -268,7 +269,7 @@ fn locked_bytes_stay_when_the_tag_moves() {
 }
 
 #[test]
-fn update_takes_no_new_power_or_signer_unasked() {
+fn update_accepts_no_new_power_or_signer_unasked() {
     let user = User::new();
     user.new_key("one");
     user.new_key("two");
@@ -298,7 +299,7 @@ fn update_takes_no_new_power_or_signer_unasked() {
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
     user.bad(1, &["update", "--accept-signer"]);
     user.good(&["update", "--accept-powers"]);
-    // Powers that somebody has written into the lock file are new all the same.
+    // Powers count as new even if somebody has written them into the lock file.
     let second = lock();
     let powers = part(&second, "powers", "]");
     let edited = first.replace(&part(&first, "powers", "]"), &powers);
@@ -409,7 +410,7 @@ fn refused_packages_change_nothing() {
         error.contains("the tool `count_lines`, which `csv` has too"),
         "{error}"
     );
-    // An answer of a registry cannot write on the terminal.
+    // A registry's response cannot control the terminal.
     user.registry.change(|_| {
         let body = b"\x1b[2Jcsv is up to date";
         Some(crate::support::registry::Answer::Raw(answer(
@@ -426,7 +427,7 @@ fn refused_packages_change_nothing() {
 }
 
 #[test]
-fn no_component_runs_against_its_lock() {
+fn refuses_components_that_differ_from_lock() {
     let user = User::new();
     user.push(&count_lines(), None);
     user.good(&["add", &user.reference()]);
@@ -503,7 +504,7 @@ fn no_component_runs_against_its_lock() {
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stderr.contains("and the pin `csv.wasm` is"), "{run:?}");
     user.program.write("skillhost.toml", &config);
-    // Changed bytes in the store.
+    // Change the bytes in the store.
     let store = user.path("data/skillhost/store/sha256");
     let content = store.join(digest("content"));
     let mut bytes = fs::read(&content).unwrap();
@@ -521,7 +522,7 @@ fn no_component_runs_against_its_lock() {
 }
 
 #[test]
-fn slow_registry_holds_up_no_other_command() {
+fn slow_registry_blocks_no_other_command() {
     let user = User::new();
     user.push(&count_lines(), None);
     let other = TestRegistry::start();
@@ -529,24 +530,24 @@ fn slow_registry_holds_up_no_other_command() {
     let unchecked = fs::read(guests().join("unchecked.wasm")).unwrap();
     user.program.write("other.wasm", unchecked);
     user.good(&["push", &elsewhere, "other.wasm"]);
-    // Runs other commands while `add` waits for the component, and returns how it ends.
+    // Runs other commands while `add` waits for the component, and returns how `add` ends.
     let add_and = |meanwhile: &dyn Fn()| {
-        let (asks, asked) = mpsc::channel();
-        let (answers, answered) = mpsc::channel::<()>();
-        let ends = Mutex::new((asks, answered));
+        let (arrive, arrival) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let ends = Mutex::new((arrive, released));
         user.registry.change(move |head| {
             if head.contains("/blobs/") {
-                let (asks, answered) = &*ends.lock().unwrap();
-                asks.send(()).unwrap();
-                let _ = answered.recv_timeout(Duration::from_secs(20));
+                let (arrive, released) = &*ends.lock().unwrap();
+                arrive.send(()).unwrap();
+                let _ = released.recv_timeout(Duration::from_secs(20));
             }
             None
         });
         thread::scope(|scope| {
             let adding = scope.spawn(|| user.run(&["add", &user.reference()]));
-            asked.recv_timeout(Duration::from_secs(20)).unwrap();
+            arrival.recv_timeout(Duration::from_secs(20)).unwrap();
             meanwhile();
-            drop(answers);
+            drop(release);
             adding.join().unwrap()
         })
     };
@@ -591,7 +592,7 @@ fn slow_registry_holds_up_no_other_command() {
 }
 
 #[test]
-fn removed_components_leave_the_store_when_it_is_cleaned() {
+fn store_clean_removes_bytes_of_removed_components() {
     let user = User::new();
     let before = user.files()[0].clone().unwrap();
     user.push(&count_lines(), None);
@@ -623,11 +624,11 @@ fn push_signs_only_with_private_p256_keys() {
     let reference = user.reference();
     let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     write_private(&user.program, "ed25519.key", &ed25519.serialize_pem());
-    let open = KeyPair::generate().unwrap();
-    user.program.write("open.key", open.serialize_pem());
+    let readable = KeyPair::generate().unwrap();
+    user.program.write("readable.key", readable.serialize_pem());
     for (key, why) in [
         ("ed25519.key", "not a P-256 private key"),
-        ("open.key", "set its mode to 0600"),
+        ("readable.key", "set its mode to 0600"),
         ("missing.key", "cannot use the key file `missing.key`"),
     ] {
         let error = user.bad(4, &["push", &reference, "--key", key]);
@@ -636,8 +637,8 @@ fn push_signs_only_with_private_p256_keys() {
     assert_eq!(user.registry.take_heads(), [""; 0]);
 }
 
-/// Returns a user who has added a component, or a skill, with its name and the option of its kind.
-/// `key` signs it.
+/// Returns a user who has added a component or a skill, its name, and the option for its kind.
+/// `key` signs it, if there is one.
 fn user_with(kind: &str, key: Option<&str>) -> (User, &'static str, &'static [&'static str]) {
     let user = User::new();
     key.iter().for_each(|key| user.new_key(key));
@@ -656,14 +657,14 @@ fn user_with(kind: &str, key: Option<&str>) -> (User, &'static str, &'static [&'
 const REPORT: &str = "---\nname: report\ndescription: d\n---\n";
 
 #[test]
-fn remove_and_add_repair_what_a_kill_left() {
+fn remove_and_add_fix_leftovers_of_a_kill() {
     for kind in ["component", "skill"] {
         let (user, name, option) = user_with(kind, None);
         let lock = user.lock();
         let remove = [&["remove"], option, &[name]].concat();
         user.good(&remove);
         let after = user.files();
-        // Killed between the two files, by `remove` or by `add`.
+        // As after a kill of `remove` or `add`, when it had written one of the two files.
         user.program.write("skillhost.lock", &lock);
         let advice = user.bad(1, &["lock", "--check"]);
         let command = format!("`skillhost {}` removes it", remove.join(" "));
@@ -677,14 +678,14 @@ fn remove_and_add_repair_what_a_kill_left() {
         assert_eq!(user.lock(), lock);
         user.good(&remove);
         user.bad(2, &remove);
-        // A component that no line names is not served, so another may have its tools.
+        // A package without a line in the configuration is not served: another may have its tools.
         user.program.write("skillhost.lock", &lock);
         user.good(&[&["add"], option, &[&*source, "--name", "other"]].concat());
     }
 }
 
 #[test]
-fn verbs_for_all_packages_say_that_there_are_none() {
+fn update_and_fetch_say_that_nothing_is_configured() {
     let user = User::new();
     for verb in ["update", "fetch"] {
         let run = user.run(&[verb]);
@@ -702,7 +703,7 @@ fn verbs_for_all_packages_say_that_there_are_none() {
 }
 
 #[test]
-fn wrong_reference_is_refused_before_the_configuration() {
+fn checks_reference_before_configuration() {
     let user = User::new();
     user.append("unknown = 1\n");
     for arguments in [&["add", "csv"][..], &["add", "--skill", "git+csv"]] {
@@ -717,15 +718,15 @@ fn wrong_reference_is_refused_before_the_configuration() {
 fn fetch_refuses_what_load_refuses() {
     for kind in ["component", "skill"] {
         let (user, name, _) = user_with(kind, Some("acme"));
-        // The registry has a signature, and the lock file has none.
+        // The registry has a signature, but the lock file says that there is none.
         user.trust("acme");
-        for data in ["kept", "lost"] {
-            if data == "lost" {
+        for bytes in ["stored", "lost"] {
+            if bytes == "lost" {
                 fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
             }
             let error = user.bad(4, &["fetch"]);
             let why = format!("the {kind} `{name}` is locked as unsigned");
-            assert!(error.contains(&why), "{data}: {error}");
+            assert!(error.contains(&why), "{bytes}: {error}");
         }
         let error = user.bad(1, &["update"]);
         assert!(error.contains("`--accept-signer`"), "{error}");
@@ -734,7 +735,7 @@ fn fetch_refuses_what_load_refuses() {
     }
 }
 
-/// Returns components that no host loads beside `count_lines`, with the reason.
+/// Returns components that no host loads beside `count_lines`, and the reasons.
 fn unloadable() -> [(Vec<u8>, &'static str); 3] {
     let built_in = repository().join("guest-tools/dist/read_skill.wasm");
     [
@@ -766,7 +767,7 @@ fn fetch_inspects_what_load_inspects() {
 }
 
 #[test]
-fn update_believes_nothing_of_a_lock_without_its_bytes() {
+fn update_trusts_no_lock_without_its_bytes() {
     for kind in ["component", "skill"] {
         let (user, ..) = user_with(kind, None);
         if kind == "skill" {

@@ -1,4 +1,4 @@
-//! Registries that want credentials, which a credential helper of docker has.
+//! Credentials for registries, from docker's credential helpers.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::*;
 use crate::support::registry::{Answer, header};
 
-/// Runs `add` for a user with these files of docker, and programs in the folder `bin`.
+/// Runs `add` with the user's docker configuration, and a PATH of only the folder `bin`.
 fn add(user: &User) -> Run {
     let reference = user.reference();
     let mut command = user.program.command(&["add", &reference]);
@@ -20,14 +20,14 @@ fn add(user: &User) -> Run {
 }
 
 #[test]
-fn helper_has_the_credentials_of_its_registry() {
+fn helper_gives_credentials_for_its_registry() {
     let user = User::new();
     user.push(&count_lines(), None);
     let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
     user.registry.change(move |head| {
         let challenge = [("www-authenticate", "Basic realm=\"x\"")];
-        let is_good = header(head, "authorization") == basic;
-        (!is_good).then(|| Answer::Raw(answer("401 X", &challenge, b"")))
+        let is_authorized = header(head, "authorization") == basic;
+        (!is_authorized).then(|| Answer::Raw(answer("401 X", &challenge, b"")))
     });
     let authority = user.registry.authority.clone();
     let config = json!({"credHelpers": {&authority: "acme"}}).to_string();
@@ -47,7 +47,7 @@ fn helper_has_the_credentials_of_its_registry() {
     assert_eq!(added.code, 0, "{added:?}");
     let runs = || fs::read_to_string(user.path("runs")).unwrap();
     assert_eq!(runs(), "get\n");
-    // Who can change the file that names the helper would choose the program.
+    // The file names the program that runs, so others must not be able to write the file.
     let file = user.path("docker/config.json");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     fs::remove_file(user.path("skillhost.lock")).unwrap();
@@ -63,7 +63,7 @@ fn helper_has_the_credentials_of_its_registry() {
 }
 
 #[test]
-fn helper_does_not_run_for_registries_that_do_not_ask() {
+fn helper_runs_only_if_registry_asks() {
     let user = User::new();
     user.push(&count_lines(), None);
     user.program

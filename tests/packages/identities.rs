@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::keyless::{Signing, SigningService};
 
-/// Writes a rule about the workflow of [`Signing::default`], at any tag.
+/// Writes a rule for the workflow of [`Signing::default`], at any tag.
 fn trust(user: &User, service: &SigningService) {
     user.program.write("root.json", service.root().to_string());
     user.append(&format!(
@@ -26,21 +26,21 @@ fn push(user: &User, component: &[u8], service: &SigningService, signing: &Signi
     let manifest = manifest.unwrap();
     let hex = manifest.strip_prefix("sha256:").unwrap();
     let bundle = service.sign(hex, signing).to_string();
-    let kind = "application/vnd.dev.sigstore.bundle.v0.3+json";
-    let layer = user.registry.put_blob(kind, bundle.as_bytes());
+    let bundle_type = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let layer = user.registry.put_blob(bundle_type, bundle.as_bytes());
     let config = user
         .registry
         .put_blob("application/vnd.oci.empty.v1+json", b"{}");
-    let media_type = "application/vnd.oci.image.manifest.v1+json";
+    let manifest_type = "application/vnd.oci.image.manifest.v1+json";
     user.registry.put_manifest(
         "signature",
         &json!({
             "schemaVersion": 2,
-            "mediaType": media_type,
-            "artifactType": kind,
+            "mediaType": manifest_type,
+            "artifactType": bundle_type,
             "config": config,
             "layers": [layer],
-            "subject": {"mediaType": media_type, "digest": manifest, "size": 1},
+            "subject": {"mediaType": manifest_type, "digest": manifest, "size": 1},
         }),
     );
 }
@@ -83,7 +83,7 @@ fn workflow_signs_what_is_added_and_called() {
     );
     user.good(&["lock", "--check"]);
     assert_eq!(user.registry.take_heads(), [""; 0]);
-    // The rule of the moment counts at each load, and the lock file cannot change who signed.
+    // Each load applies the current rule, and the lock file cannot change who signed.
     let config = user.files()[0].clone().unwrap();
     for (from, to, why) in [
         ("release.yml@", "test.yml@", "signed by the identity"),

@@ -1,4 +1,4 @@
-//! A running server takes up what was added, and keeps what runs if it cannot.
+//! A running server loads changed packages. It keeps the old ones if it cannot load the new ones.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
-const BAD: &str = "all tools stay as they were: ";
+const UNCHANGED: &str = "all tools stay as they were: ";
 
 /// Starts a server on stdin and stdout for a user, and waits until it can be called.
 pub(super) fn serve(user: &User, revision: &'static str) -> Client {
@@ -63,7 +63,7 @@ fn count(client: &mut Client) -> Value {
 }
 
 #[test]
-fn running_server_takes_up_added_updated_and_removed_components() {
+fn running_server_follows_changed_components() {
     for revision in REVISIONS {
         let user = User::new();
         let mut client = serve(&user, revision);
@@ -80,11 +80,11 @@ fn running_server_takes_up_added_updated_and_removed_components() {
         user.good(&["add", &user.reference()]);
         client.notification(TOOLS_CHANGED);
         assert!(has_tool(&mut client, "count_lines"));
-        // Nothing grants itself.
+        // An added component has no grant.
         let refused = count(&mut client);
         assert!(refused.to_string().contains("may not read"), "{refused}");
         user.append(GRANT);
-        wait_until("the grant is not taken up", || {
+        wait_until("the grant does not apply", || {
             count(&mut client)["isError"] == false
         });
         let other =
@@ -97,7 +97,7 @@ fn running_server_takes_up_added_updated_and_removed_components() {
         user.good(&["remove", "csv"]);
         client.notification(TOOLS_CHANGED);
         assert!(!has_tool(&mut client, "search_in_skill"));
-        assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+        assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
         assert_eq!(client.end().1, Some(0));
     }
 }
@@ -120,7 +120,7 @@ const NO_SKILL: &str = "Skill 'report' not found";
 const SKILLS_CHANGED: &str = "notifications/resources/list_changed";
 
 #[test]
-fn running_server_takes_up_skills() {
+fn running_server_follows_changed_skills() {
     for revision in REVISIONS {
         let user = User::new();
         user.push_skill_version("1.0.0", None);
@@ -144,13 +144,13 @@ fn running_server_takes_up_skills() {
         user.good(&["remove", "--skill", "report"]);
         client.notification(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains(NO_SKILL));
-        assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+        assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
         assert_eq!(client.end().1, Some(0));
     }
 }
 
 #[test]
-fn running_server_serves_no_skill_that_is_not_as_locked() {
+fn running_server_drops_skills_that_differ_from_lock() {
     let user = User::new();
     user.push_skill_version("1.0.0", None);
     user.add_skill();
@@ -167,7 +167,7 @@ fn running_server_serves_no_skill_that_is_not_as_locked() {
     assert!(read(&mut client, "calculator").contains("# One"));
     user.program.write("skillhost.lock", &lock);
     wait_for(&mut client, "report", "# Report 1.0.0");
-    // A changed file in the store, which counts at the next change of a package.
+    // A changed file in the store, which the server reads again when a package changes.
     let file = user.unpacked().join("SKILL.md");
     set_mode(&file, 0o644);
     fs::write(&file, "# Changed\n").unwrap();
@@ -190,12 +190,12 @@ fn running_server_serves_no_skill_that_is_not_as_locked() {
     let why = format!("`[deny]` refuses {digest}: it leaks");
     assert!(client.stderr().contains(&why), "{}", client.stderr());
     assert!(has_tool(&mut client, "count_lines"));
-    assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+    assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
     assert_eq!(client.end().1, Some(0));
 }
 
 #[test]
-fn running_server_gives_no_folder_the_name_of_a_locked_skill() {
+fn no_folder_gets_the_name_of_a_locked_skill() {
     let user = User::new();
     user.push_skill_version("1.0.0", None);
     user.add_skill();
@@ -208,7 +208,7 @@ fn running_server_gives_no_folder_the_name_of_a_locked_skill() {
     user.push_skill_version("1.1.0", None);
     user.good(&["update"]);
     wait_for(&mut client, "report", "# Report 1.1.0");
-    // Not even a locked skill that is not served gives its name away.
+    // No folder gets the name of a locked skill, even while the skill is not served.
     let [config, lock] = user.files().map(Option::unwrap);
     let digest = digest_of(&lock, "content", 0);
     let other = format!("sha256:{}", "0".repeat(64));
@@ -238,15 +238,15 @@ fn running_server_gives_no_folder_the_name_of_a_locked_skill() {
         user.program.write("skillhost.lock", &lock);
         wait_for(&mut client, "report", "# Report 1.1.0");
     }
-    // A name without a package is the folder's.
+    // Without the package, the folder has the name.
     user.good(&["remove", "--skill", "report"]);
     wait_for(&mut client, "report", "# Mine");
-    assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+    assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
     assert_eq!(client.end().1, Some(0));
 }
 
 #[test]
-fn running_server_keeps_its_components_if_the_lock_is_bad() {
+fn running_server_keeps_components_when_lock_is_invalid() {
     let user = User::new();
     user.new_key("acme");
     user.push(&count_lines(), Some("acme"));
@@ -299,10 +299,13 @@ fn running_server_keeps_its_components_if_the_lock_is_bad() {
         user.program.write(file, &text);
         lines += 1;
         wait_until(&format!("{why}: {}", client.stderr()), || {
-            client.stderr().matches(BAD).count() == lines
+            client.stderr().matches(UNCHANGED).count() == lines
         });
         let stderr = client.stderr();
-        let last = stderr.lines().rfind(|line| line.contains(BAD)).unwrap();
+        let last = stderr
+            .lines()
+            .rfind(|line| line.contains(UNCHANGED))
+            .unwrap();
         assert!(last.contains(why), "{why}: {last}");
         assert_eq!(count(&mut client)["isError"], false);
         for (file, text) in [
@@ -312,19 +315,19 @@ fn running_server_keeps_its_components_if_the_lock_is_bad() {
         ] {
             user.program.write(file, text);
         }
-        // What is good again counts, and what is granted now.
+        // The server loads files that are valid again, and changed grants.
         user.program.write(
             "skillhost.toml",
             config.replace("[\"calculator\"]", "[\"none\"]"),
         );
-        wait_until("the grant is not taken up", || {
+        wait_until("the grant does not apply", || {
             count(&mut client)["isError"] == true
         });
         user.program.write("skillhost.toml", &config);
-        wait_until("the grant is not taken up", || {
+        wait_until("the grant does not apply", || {
             count(&mut client)["isError"] == false
         });
-        assert_eq!(client.stderr().matches(BAD).count(), lines);
+        assert_eq!(client.stderr().matches(UNCHANGED).count(), lines);
     }
     assert_eq!(client.end().1, Some(0));
 }
@@ -350,7 +353,7 @@ fn running_server_drops_denied_components() {
 }
 
 #[test]
-fn running_server_drops_denied_packages_whatever_else_is_wrong() {
+fn running_server_drops_denied_packages_despite_other_mistakes() {
     let missing = "oci://localhost:1/acme/new:1";
     let component = format!("[components.new]\nsource = \"{missing}\"\n");
     let memory = "[grants.\"csv.wasm\"]\nlimits.memory = \"2 GiB\"\n";
@@ -390,7 +393,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
         ]);
         client.logged("stopped serving the skill `report`: `[deny]` refuses sha256:");
         assert!(read(&mut client, "report").contains(NO_SKILL));
-        // Neither a changed folder brings it back, nor does a folder take its name.
+        // A changed folder does not bring it back, and no folder gets its name.
         user.program.write("skills/report/SKILL.md", "# Mine\n");
         let other = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
         fs::copy(other, tools.join("other.wasm")).unwrap();
@@ -415,7 +418,7 @@ fn running_server_drops_denied_packages_whatever_else_is_wrong() {
 }
 
 #[test]
-fn running_server_drops_denied_components_of_folders_beside_any_mistake() {
+fn running_server_drops_denied_folder_components_despite_mistakes() {
     let deny = format!(
         "[deny]\n\"sha256:{}\" = \"it leaks\"\n",
         sha256_hex(&count_lines())
@@ -457,9 +460,9 @@ fn denials_wait_for_no_compilation() {
     let (cache, settings) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let tools = folders.outside.clone();
     fs::write(tools.join("csv.wasm"), count_lines()).unwrap();
-    let (started, compiles) = mpsc::channel();
-    let (go_on, waits) = mpsc::channel::<()>();
-    let (started, waits) = (Mutex::new(started), Mutex::new(waits));
+    let (start, started) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel::<()>();
+    let (start, resumed) = (Mutex::new(start), Mutex::new(resumed));
     let builder = Host::builder()
         .skills(&folders.root)
         .cache(cache.path())
@@ -471,9 +474,9 @@ fn denials_wait_for_no_compilation() {
     fs::copy(other, tools.join("other.wasm")).unwrap();
     let builder = builder.progress(move |name, compilation| {
         if name.ends_with("other.wasm") && compilation == Compilation::Started {
-            started.lock().unwrap().send(()).unwrap();
-            let waits = waits.lock().unwrap();
-            waits.recv_timeout(watchdog::patience()).unwrap();
+            start.lock().unwrap().send(()).unwrap();
+            let resumed = resumed.lock().unwrap();
+            resumed.recv_timeout(watchdog::patience()).unwrap();
         }
     });
     let file = settings.path().join("deny");
@@ -506,19 +509,19 @@ fn denials_wait_for_no_compilation() {
         async move { live.load().await.map(drop) }
     });
     runtime.block_on(live.serving());
-    compiles.recv_timeout(watchdog::patience()).unwrap();
+    started.recv_timeout(watchdog::patience()).unwrap();
     assert!(has("count_lines") && !has("search_in_skill"));
     fs::write(&file, "csv.wasm\n").unwrap();
-    wait_until("the component waits for the other one", || {
+    wait_until("the denial waits for the compilation", || {
         !has("count_lines")
     });
-    go_on.send(()).unwrap();
+    resume.send(()).unwrap();
     runtime.block_on(loading).unwrap().unwrap();
     assert!(has("search_in_skill") && !has("count_lines"));
 }
 
 #[test]
-fn running_server_keeps_no_component_that_a_new_pin_excludes() {
+fn running_server_drops_component_that_new_pin_excludes() {
     let user = User::new();
     let tools = user.path("tools");
     fs::create_dir(&tools).unwrap();
@@ -538,7 +541,7 @@ fn running_server_keeps_no_component_that_a_new_pin_excludes() {
 }
 
 #[test]
-fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
+fn running_server_grants_no_new_requests() {
     let user = User::new();
     user.push(&count_lines(), None);
     let mut client = serve(&user, NEWEST);
@@ -546,7 +549,7 @@ fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
     user.append(&format!("{GRANT}{rule}"));
     user.good(&["add", &user.reference(), "--config", "skillhost.toml"]);
     client.logged("the requests of `csv.wasm` are granted as before; restart the server");
-    wait_until("the component is not taken up", || {
+    wait_until("the component is not loaded", || {
         has_tool(&mut client, "count_lines")
     });
     assert_eq!(count(&mut client)["isError"], false);
@@ -554,7 +557,7 @@ fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
 }
 
 #[test]
-fn http_server_takes_up_added_components() {
+fn http_server_loads_added_components() {
     let user = User::new();
     user.push(&count_lines(), None);
     let (_server, address) = serve_http(&user);
@@ -566,7 +569,7 @@ fn http_server_takes_up_added_components() {
     assert!(ask().contains("unknown tool"));
     user.append(GRANT);
     user.good(&["add", &user.reference()]);
-    wait_until("the component is not taken up", || {
+    wait_until("the component is not loaded", || {
         !ask().contains("unknown tool")
     });
     assert!(ask().contains("\"isError\":false"), "{}", ask());

@@ -1,4 +1,4 @@
-//! Rolling back, denying, and lower versions.
+//! `rollback`, `deny`, and updates to lower versions.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -88,10 +88,10 @@ fn rolls_back_skill_once_without_a_network() {
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
     let error = user.bad(2, &["rollback", "report"]);
     assert!(error.contains("no earlier version of `report`"), "{error}");
-    // The tag still has the newer one.
+    // The tag still names the newer version.
     user.good(&["update"]);
     assert_eq!(user.lock(), lock);
-    // The unpacked files may be lost: the layer is in the store.
+    // Rolling back needs no unpacked files: the layer is in the store.
     for root in fs::read_dir(user.path("data/skillhost/store/skills")).unwrap() {
         make_writable(&root.unwrap().path());
     }
@@ -104,7 +104,7 @@ fn rolls_back_skill_once_without_a_network() {
     assert_eq!(user.good(&["store", "list"]), "");
 }
 
-/// Lets a test remove what is in a folder.
+/// Makes a folder and those in it writable, so that a test can remove them.
 pub(super) fn make_writable(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
     for entry in fs::read_dir(folder).unwrap() {
@@ -116,7 +116,7 @@ pub(super) fn make_writable(folder: &Path) {
 }
 
 #[test]
-fn rolls_back_component_or_skill_of_one_name() {
+fn rolls_back_component_and_skill_with_same_name() {
     let user = updated_skill_user();
     let component = user.reference().replace("csv:1", "report:component");
     for version in [version("1.0.0"), version("1.1.0")] {
@@ -137,7 +137,7 @@ fn rolls_back_component_or_skill_of_one_name() {
 }
 
 #[test]
-fn rollback_takes_no_skill_of_other_signer_unasked() {
+fn rollback_accepts_no_skill_of_other_signer_unasked() {
     let user = updated_skill_user();
     let place = format!("oci://{}/acme/*", user.registry.authority);
     let config = user.files()[0].clone().unwrap();
@@ -150,7 +150,7 @@ fn rollback_takes_no_skill_of_other_signer_unasked() {
         error.contains("`report` is not rolled back: it has another signer"),
         "{error}"
     );
-    // A rule that no longer trusts the earlier signer.
+    // The rule no longer trusts the earlier signer.
     let trust = format!("[trust.\"{place}\"]\nkeys = ");
     let config = user.files()[0].clone().unwrap();
     let config = config.replace(&format!("{trust}[\"acme.pub\", "), &format!("{trust}["));
@@ -178,7 +178,7 @@ fn denied_skill_never_loads() {
         let run = user.read_skill();
         assert_eq!(run.code, 4, "{run:?}");
         assert!(run.stderr.contains(&why), "{run:?}");
-        // An earlier version is another package.
+        // The denial does not cover the earlier version.
         user.good(&["rollback", "--skill", "report"]);
         assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
         assert!(user.bad(4, &["update"]).contains(&why));
@@ -216,7 +216,7 @@ fn rolls_back_once_without_a_network() {
     assert_eq!(user.call().code, 0);
     let error = user.bad(2, &["rollback", "csv"]);
     assert!(error.contains("no earlier version of `csv`"), "{error}");
-    // The tag still has the newer one.
+    // The tag still names the newer version.
     user.good(&["update"]);
     assert_eq!(user.lock(), lock);
     user.good(&["remove", "csv"]);
@@ -226,7 +226,7 @@ fn rolls_back_once_without_a_network() {
 }
 
 #[test]
-fn rollback_takes_no_power_unasked() {
+fn rollback_accepts_no_power_unasked() {
     let user = User::new();
     user.push(&with_section(version("1.0.0"), &needs()), None);
     user.good(&["add", &user.reference()]);
@@ -269,7 +269,7 @@ fn denied_package_never_loads() {
             let error = user.bad(code, &[&config, arguments].concat());
             assert!(error.contains(&why), "{arguments:?}: {error}");
         }
-        // An earlier version is another package.
+        // The denial does not cover the earlier version.
         user.good(&["rollback", "csv"]);
         assert_eq!(user.call().code, 0);
         assert!(user.bad(4, &["update"]).contains(&why));
@@ -308,7 +308,7 @@ fn denied_component_loads_from_no_folder() {
 }
 
 #[test]
-fn update_takes_no_lower_version_unasked() {
+fn update_accepts_no_lower_version_unasked() {
     let user = updated_user();
     for (pushed, why) in [
         ("1.0.0", "its version `1.0.0` is lower than `1.1.0`"),
@@ -320,7 +320,7 @@ fn update_takes_no_lower_version_unasked() {
         assert!(error.contains(why), "{error}");
         assert!(error.contains("; `--accept-downgrade` accepts"), "{error}");
     }
-    // Not what the lock file says: it may have been edited.
+    // The version in the lock file does not count: somebody may have edited it.
     let lock = user.lock();
     user.push(&version("1.0.0"), Some("acme"));
     let edited = lock.replacen("version = \"1.1.0\"", "version = \"0.1.0\"", 1);

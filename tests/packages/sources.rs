@@ -18,11 +18,11 @@ use crate::support::registry::{Answer, answer};
 
 const SKILL: &str = "---\nname: reports\ndescription: Writes reports\n---\n# One\n";
 
-/// A configuration of git that would send requests elsewhere and run programs.
+/// A configuration of git that sends requests elsewhere and runs programs. It must have no effect.
 const GIT_CONFIG: &str = "[url \"http://127.0.0.1:1/\"]\ninsteadOf = http://localhost\n\
                           [http]\nproxy = http://127.0.0.1:1\n[core]\nhooksPath = ~/hooks\n";
 
-fn with_skill() -> (GitServer, String) {
+fn server_with_skill() -> (GitServer, String) {
     let server = GitServer::start();
     server.write("skills/reports/SKILL.md", SKILL);
     server.write("skills/reports/scripts/run.py", "print(1)\n");
@@ -37,7 +37,7 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
     let hook = format!("touch {}", user.path("ran").display());
     user.program
         .script("home/hooks/reference-transaction", &hook);
-    let (server, first) = with_skill();
+    let (server, first) = server_with_skill();
     let source = server.source("@main#skills/reports");
     let shown = user.good(&["add", "--skill", &source]);
     for part in [
@@ -109,7 +109,7 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
 #[test]
 fn refused_sources_change_nothing() {
     let user = User::new();
-    let (server, _) = with_skill();
+    let (server, _) = server_with_skill();
     let authority = &server.authority;
     for source in [
         &*format!("git+http://user:word@{authority}/acme/skills"),
@@ -261,16 +261,18 @@ fn lock_file_of_another_program_is_imported() {
 }
 
 #[test]
-fn git_trusts_only_the_named_authorities() {
+fn git_trusts_only_named_certificate_authorities() {
     let user = User::new();
-    // Shows its options about authorities, and the entries of their folder.
+    // This git prints its options about certificate authorities, and the entries of their folder.
     let git = "for option; do case $option in\n\
                http.sslCAInfo=*) echo \"$option\";;\n\
                http.sslCAPath=*) echo \"$option\"; ls -A \"${option#*=}\";;\n\
                esac; done >&2; exit 1";
     user.program.script("bin/git", git);
-    let authority = rcgen::generate_simple_self_signed(["git.example".to_owned()]).unwrap();
-    user.program.write("ca.pem", authority.cert.pem());
+    let certificate_authority =
+        rcgen::generate_simple_self_signed(["git.example".to_owned()]).unwrap();
+    user.program
+        .write("ca.pem", certificate_authority.cert.pem());
     let shown = |options: &[&str]| -> String {
         let mut command = user.program.command(
             &[
@@ -300,15 +302,15 @@ fn git_trusts_only_the_named_authorities() {
 }
 
 #[test]
-fn git_ends_with_the_program_and_leaves_nothing() {
+fn git_ends_with_the_program_without_leftovers() {
     let user = User::new();
-    let (server, commit) = with_skill();
+    let (server, commit) = server_with_skill();
     let (sender, events) = mpsc::channel();
     server.change(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack {
             sender.send("begun").unwrap();
-            // The answer never comes. This ends when git leaves.
+            // Never responds. The copy ends when git disconnects.
             let _ = std::io::copy(stream, &mut std::io::sink());
             sender.send("left").unwrap();
         }
@@ -317,7 +319,7 @@ fn git_ends_with_the_program_and_leaves_nothing() {
     let source = server.source(&format!("@{commit}#skills/reports"));
     let temporary = user.path("temporary");
     fs::create_dir(&temporary).unwrap();
-    // A shell may let what it starts in the background ignore SIGINT.
+    // Not SIGINT: a shell may start its background processes with SIGINT ignored.
     for signal in [Signal::TERM, Signal::KILL] {
         let mut command = user.program.command(&["add", "--skill", &source]);
         command

@@ -19,7 +19,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// A change, a verb with its exit code, and a part of its error.
+/// A change, then the exit code, the arguments and a part of the error of a verb.
 type Case<'c> = (Box<dyn Fn(&User) + 'c>, i32, &'c [&'c str], String);
 
 const CALL: &[&str] = &[
@@ -48,7 +48,7 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
         let before = State::read(folder);
         let run = user.run(arguments);
         if code == 1 && arguments == UPDATE {
-            // The bytes that were compared.
+            // Removes the new version's bytes, which `update` downloaded to compare.
             user.good(&["store", "clean"]);
         }
         let changed = before.difference(&State::read(folder));
@@ -81,7 +81,7 @@ fn edit(user: &User, file: &str, from: &str, to: &str) {
     user.program.write(file, text.replacen(from, to, 1));
 }
 
-/// A change of the lock file.
+/// Makes a case that replaces a text in the lock file.
 fn lock<'c>(
     from: impl Into<String>,
     to: impl Into<String>,
@@ -261,7 +261,7 @@ fn changed_locks_are_refused() {
                 CALL,
                 "cannot use the lock file `skillhost.lock`: ",
             ),
-            // A rollback would lock these.
+            // A rollback would lock these values of the earlier version.
             lock(
                 previous,
                 in_previous(&old[0], &new[0]),
@@ -404,7 +404,7 @@ fn changed_locks_of_skills_are_refused() {
                 READ,
                 "the skill `report` is not locked; `skillhost update report`",
             ),
-            // A rollback would lock these.
+            // A rollback would lock these values of the earlier version.
             lock(
                 previous,
                 in_previous(&old[0], &new[0]),
@@ -512,7 +512,7 @@ fn changed_files_of_skills_are_refused() {
             ),
             case(
                 |user| {
-                    // Two versions, each in the place of the other.
+                    // Each of two versions is in the place of the other.
                     let roots = [&content, &earlier].map(|it| user.path(&skill_root(it)));
                     fs::rename(&roots[0], user.path("copy")).unwrap();
                     fs::rename(&roots[1], &roots[0]).unwrap();
@@ -547,7 +547,7 @@ fn changed_files_of_skills_are_refused() {
             ),
         ],
     );
-    // The mode of a file does not count: no host starts it.
+    // The mode of a file may differ: the host never executes it.
     set_mode(&user, &within("report/scripts/run.py"), 0o555);
     user.good(CHECK);
     assert_eq!(user.read_skill().code, 0);
@@ -630,12 +630,12 @@ fn changed_stores_are_refused() {
     );
 }
 
-/// Returns a manifest with one layer or none.
+/// Returns a manifest with these layers.
 fn manifest(layers: Value) -> Value {
     json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers})
 }
 
-/// Lists one signature of a manifest: a referrer with this layer.
+/// Makes a layer the only signature of a manifest: lists a referrer with this layer.
 fn set_signature(user: &User, subject: &str, layer: &Value) {
     let mut referrer = manifest(json!([layer]));
     referrer["subject"] = json!({"mediaType": MANIFEST, "digest": subject, "size": 1});
@@ -652,15 +652,15 @@ fn changed_registries_are_refused() {
     let text = user.lock();
     let good = user.registry.manifest("1").unwrap();
     let signature = fs::read(user.blob(&digest_of(&text, "bundle", 0))).unwrap();
-    // Versions to come, which the tag names later.
+    // The cases let the tag name one of these versions.
     let push = |component: &[u8], key: Option<&str>| {
         user.push(component, key);
         user.registry.manifest("1").unwrap()
     };
     let next = push(&version("1.2.0"), Some("acme"));
     let lower = push(&version("1.0.0"), Some("acme"));
-    let lost = push(&crate::needs::count_lines(), Some("acme"));
-    let strange = push(&version("main"), Some("acme"));
+    let unversioned = push(&crate::needs::count_lines(), Some("acme"));
+    let incomparable = push(&version("main"), Some("acme"));
     let power = push(&with_section(version("1.2.0"), &needs()), Some("acme"));
     let foreign = push(&version("1.2.1"), Some("evil"));
     let unsigned = push(&version("1.2.2"), None);
@@ -696,14 +696,13 @@ fn changed_registries_are_refused() {
             set_signature(user, &digest, &layer);
         }
     };
-    let text_type = String::from_utf8(signature.clone()).unwrap();
-    let text_type = text_type.replace(BUNDLE, "text/plain").into_bytes();
-    let two: Value = serde_json::from_slice(&signature).unwrap();
-    let two = {
-        let mut two = two;
-        let signatures = two["dsseEnvelope"]["signatures"].as_array_mut().unwrap();
+    let other_type = String::from_utf8(signature.clone()).unwrap();
+    let other_type = other_type.replace(BUNDLE, "text/plain").into_bytes();
+    let two_signatures = {
+        let mut bundle: Value = serde_json::from_slice(&signature).unwrap();
+        let signatures = bundle["dsseEnvelope"]["signatures"].as_array_mut().unwrap();
         signatures.push(signatures[0].clone());
-        two.to_string().into_bytes()
+        bundle.to_string().into_bytes()
     };
     let no_envelope = json!({"mediaType": BUNDLE}).to_string().into_bytes();
     let entry = |architecture: &str| {
@@ -839,7 +838,7 @@ fn changed_registries_are_refused() {
                 "the bundle is invalid",
             ),
             case(
-                signed_by(BUNDLE, text_type),
+                signed_by(BUNDLE, other_type),
                 4,
                 UPDATE,
                 "an unknown media type",
@@ -851,7 +850,7 @@ fn changed_registries_are_refused() {
                 "has no DSSE envelope",
             ),
             case(
-                signed_by(BUNDLE, two),
+                signed_by(BUNDLE, two_signatures),
                 4,
                 UPDATE,
                 "2 signatures instead of one",
@@ -869,13 +868,13 @@ fn changed_registries_are_refused() {
                 "its version `1.0.0` is lower than `1.1.0`",
             ),
             case(
-                tag(&lost),
+                tag(&unversioned),
                 1,
                 UPDATE,
                 "it has no version, but the locked one has",
             ),
             case(
-                tag(&strange),
+                tag(&incomparable),
                 1,
                 UPDATE,
                 "its version `main` cannot be compared",
@@ -1044,7 +1043,7 @@ fn changed_configurations_are_refused() {
 }
 
 #[test]
-fn blob_that_is_a_symlink_is_fetched_again_and_its_target_stays() {
+fn fetch_replaces_symlinked_blob_and_keeps_target() {
     let user = updated_user();
     let blob = user.blob(&digest_of(&user.lock(), "manifest", 0));
     user.program.write("target", "somebody's file");

@@ -63,7 +63,7 @@ impl User {
 
     /// Runs a verb that must succeed, and returns what it prints.
     #[track_caller]
-    fn good(&self, arguments: &[&str]) -> String {
+    fn run_ok(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
         run.stdout
@@ -71,7 +71,7 @@ impl User {
 
     /// Runs a verb that must fail with this code and change neither file. Returns its error.
     #[track_caller]
-    fn bad(&self, code: i32, arguments: &[&str]) -> String {
+    fn run_err(&self, code: i32, arguments: &[&str]) -> String {
         let before = self.files();
         let run = self.run(arguments);
         assert_eq!(run.code, code, "{arguments:?}: {run:?}");
@@ -127,7 +127,7 @@ impl User {
         let (reference, key) = (self.reference(), key.map(|key| format!("{key}.key")));
         let mut arguments = vec!["push", &*reference];
         arguments.extend(key.iter().flat_map(|key| ["--key", key]));
-        self.good(&arguments)
+        self.run_ok(&arguments)
     }
 
     /// Writes any bytes into the store, and locks and configures them as a component.
@@ -137,7 +137,7 @@ impl User {
             fs::write(self.blob(&digest.to_string()), bytes).unwrap();
             digest
         };
-        self.good(&["store", "list"]);
+        self.run_ok(&["store", "list"]);
         let content = write(bytes);
         let manifest = json!({"schemaVersion": 2, "layers": [{
             "mediaType": "application/wasm", "digest": content, "size": bytes.len(),
@@ -196,7 +196,7 @@ fn signed_component_goes_from_author_to_call() {
     let place = format!("oci://{}/acme/*", user.registry.authority);
     user.append(&format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"));
     let before = user.files()[0].clone().unwrap();
-    let shown = user.good(&["add", &user.reference()]);
+    let shown = user.run_ok(&["add", &user.reference()]);
     for part in [
         "csv from oci://localhost:",
         "signer: the key ",
@@ -210,7 +210,7 @@ fn signed_component_goes_from_author_to_call() {
     let source = format!("\n[components.csv]\nsource = \"{}\"\n", user.reference());
     assert_eq!(config, before + &source);
     assert!(lock.contains("signer = \"key:"), "{lock}");
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["lock", "--check"]);
     // Nothing below needs the network. An added component has no grant.
     user.registry.take_heads();
     let refused = user.call();
@@ -226,7 +226,7 @@ fn signed_component_goes_from_author_to_call() {
         (0, true),
         "{called:?}"
     );
-    let grants = user.good(&["grants", "--all", "count_lines"]);
+    let grants = user.run_ok(&["grants", "--all", "count_lines"]);
     assert!(grants.contains("count_lines (from csv.wasm)"), "{grants}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     // Only `fetch` gets missing bytes.
@@ -239,11 +239,11 @@ fn signed_component_goes_from_author_to_call() {
     );
     assert_eq!(user.registry.take_heads(), [""; 0]);
     assert!(
-        user.bad(1, &["lock", "--check"])
+        user.run_err(1, &["lock", "--check"])
             .contains("`skillhost fetch` gets it")
     );
-    assert_eq!(user.good(&["fetch"]), "csv: fetched\n");
-    assert_eq!(user.good(&["fetch"]), "csv: in the store\n");
+    assert_eq!(user.run_ok(&["fetch"]), "csv: fetched\n");
+    assert_eq!(user.run_ok(&["fetch"]), "csv: in the store\n");
     assert_eq!(user.call().code, 0);
 }
 
@@ -251,20 +251,20 @@ fn signed_component_goes_from_author_to_call() {
 fn locked_bytes_stay_when_the_tag_moves() {
     let user = User::new();
     user.push(&count_lines(), None);
-    let shown = user.good(&["add", &user.reference()]);
+    let shown = user.run_ok(&["add", &user.reference()]);
     assert!(shown.contains("signer: unsigned"), "{shown}");
     user.append(GRANT);
     let before = user.files();
     user.push(&with_section(count_lines(), "{}"), None);
     assert_eq!(user.call().code, 0);
     fs::remove_dir_all(user.path("data")).unwrap();
-    user.good(&["fetch"]);
+    user.run_ok(&["fetch"]);
     assert_eq!(user.files(), before);
     assert_eq!(user.call().code, 0);
-    let updated = user.good(&["update", "csv"]);
+    let updated = user.run_ok(&["update", "csv"]);
     assert!(updated.contains("manifest: sha256:"), "{updated}");
     assert_ne!(user.files(), before);
-    assert_eq!(user.good(&["update"]), "csv is up to date\n");
+    assert_eq!(user.run_ok(&["update"]), "csv is up to date\n");
     assert_eq!(user.call().code, 0);
 }
 
@@ -278,7 +278,7 @@ fn update_accepts_no_new_power_or_signer_unasked() {
         "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
     ));
     user.push(&count_lines(), Some("one"));
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     let lock = || user.files()[1].clone().unwrap();
     let part = |lock: &str, key: &str, end: &str| -> String {
         let start = lock.find(&format!("{key} = ")).unwrap();
@@ -295,31 +295,31 @@ fn update_accepts_no_new_power_or_signer_unasked() {
     ] {
         assert!(run.stdout.contains(part), "{run:?}");
     }
-    let error = user.bad(1, &["update"]);
+    let error = user.run_err(1, &["update"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
-    user.bad(1, &["update", "--accept-signer"]);
-    user.good(&["update", "--accept-powers"]);
+    user.run_err(1, &["update", "--accept-signer"]);
+    user.run_ok(&["update", "--accept-powers"]);
     // Powers count as new even if somebody has written them into the lock file.
     let second = lock();
     let powers = part(&second, "powers", "]");
     let edited = first.replace(&part(&first, "powers", "]"), &powers);
     user.program.write("skillhost.lock", edited);
-    let error = user.bad(1, &["update"]);
+    let error = user.run_err(1, &["update"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
     user.program.write("skillhost.lock", &second);
     user.push(&with_section(asks, &needs()), Some("two"));
-    let error = user.bad(1, &["update", "--accept-powers"]);
+    let error = user.run_err(1, &["update", "--accept-powers"]);
     assert!(
         error.contains("another signer; `--accept-signer`"),
         "{error}"
     );
-    user.good(&["update", "--accept-signer"]);
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["update", "--accept-signer"]);
+    user.run_ok(&["lock", "--check"]);
     let third = lock();
     let signer = part(&first, "signer", "\n");
     let edited = third.replace(&part(&third, "signer", "\n"), &signer);
     user.program.write("skillhost.lock", edited);
-    let error = user.bad(1, &["lock", "--check"]);
+    let error = user.run_err(1, &["lock", "--check"]);
     assert!(error.contains("another signer of the component"), "{error}");
 }
 
@@ -329,19 +329,19 @@ fn add_prints_the_grant_for_what_a_component_asks_for() {
     user.push(&with_section(count_lines(), &needs()), None);
     let config = user.files()[0].clone().unwrap();
     user.append(GRANT);
-    let shown = user.good(&["add", &user.reference()]);
+    let shown = user.run_ok(&["add", &user.reference()]);
     assert!(
         shown.contains("the grant for `csv.wasm` in `skillhost.toml` applies;")
             && shown.contains("\n  network = "),
         "{shown}"
     );
-    user.good(&["remove", "csv"]);
+    user.run_ok(&["remove", "csv"]);
     user.program.write("skillhost.toml", config);
-    let shown = user.good(&["add", &user.reference(), "--name", "lines"]);
+    let shown = user.run_ok(&["add", &user.reference(), "--name", "lines"]);
     let (_, grant) = shown.split_once("write into `skillhost.toml`:\n").unwrap();
     user.append(grant);
     write_private(&user.program, "TOKEN.secret", "x");
-    let grants = user.good(&["--config", "skillhost.toml", "grants", "count_lines"]);
+    let grants = user.run_ok(&["--config", "skillhost.toml", "grants", "count_lines"]);
     assert!(
         grants.contains("granted: requests GET https://api.example.org/v1/*"),
         "{grants}"
@@ -371,7 +371,7 @@ fn refused_packages_change_nothing() {
         let config = user.files()[0].clone().unwrap();
         user.new_key("acme");
         user.append(&setting);
-        let error = user.bad(4, &["add", &reference]);
+        let error = user.run_err(4, &["add", &reference]);
         assert!(error.contains(why), "{error}");
         user.program.write("skillhost.toml", config);
     }
@@ -388,7 +388,7 @@ fn refused_packages_change_nothing() {
             "is not a reference such as",
         ),
     ] {
-        let error = user.bad(2, arguments);
+        let error = user.run_err(2, arguments);
         assert!(error.contains(why), "{arguments:?}: {error}");
     }
     let layer = user
@@ -400,12 +400,12 @@ fn refused_packages_change_nothing() {
         "layers": [layer],
     });
     user.registry.put_manifest("1", &manifest);
-    user.bad(4, &["add", &reference]);
+    user.run_err(4, &["add", &reference]);
     user.push(&count_lines(), None);
-    user.good(&["add", &reference]);
-    let error = user.bad(2, &["add", &reference]);
+    user.run_ok(&["add", &reference]);
+    let error = user.run_err(2, &["add", &reference]);
     assert!(error.contains("there is a component `csv`"), "{error}");
-    let error = user.bad(4, &["add", &reference, "--name", "other"]);
+    let error = user.run_err(4, &["add", &reference, "--name", "other"]);
     assert!(
         error.contains("the tool `count_lines`, which `csv` has too"),
         "{error}"
@@ -419,7 +419,7 @@ fn refused_packages_change_nothing() {
             body,
         )))
     });
-    let error = user.bad(4, &["update"]);
+    let error = user.run_err(4, &["update"]);
     assert!(
         error.contains("\\u{1b}[2J") && !error.contains('\x1b'),
         "{error}"
@@ -430,7 +430,7 @@ fn refused_packages_change_nothing() {
 fn refuses_components_that_differ_from_lock() {
     let user = User::new();
     user.push(&count_lines(), None);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     user.append(GRANT);
     let [config, lock] = user.files().map(Option::unwrap);
     let other = "0".repeat(64);
@@ -484,13 +484,13 @@ fn refuses_components_that_differ_from_lock() {
     user.registry.take_heads();
     user.program
         .write("skillhost.lock", lock.replace("acme/csv", "evil/csv"));
-    let error = user.bad(4, &["fetch"]);
+    let error = user.run_err(4, &["fetch"]);
     assert!(error.contains("`skillhost update csv` locks it"), "{error}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     // A symlink would name another file to write.
     fs::rename(user.path("skillhost.lock"), user.path("other.lock")).unwrap();
     std::os::unix::fs::symlink("other.lock", user.path("skillhost.lock")).unwrap();
-    let error = user.bad(4, &["update"]);
+    let error = user.run_err(4, &["update"]);
     assert!(error.contains("it is a symlink"), "{error}");
     fs::remove_file(user.path("skillhost.lock")).unwrap();
     user.program.write("skillhost.lock", &lock);
@@ -514,10 +514,10 @@ fn refuses_components_that_differ_from_lock() {
     assert_ne!(run.code, 0, "{run:?}");
     assert!(run.stderr.contains("and the pin `csv.wasm` is"), "{run:?}");
     assert!(
-        user.bad(1, &["lock", "--check"])
+        user.run_err(1, &["lock", "--check"])
             .contains("its bytes have the digest")
     );
-    assert_eq!(user.good(&["fetch"]), "csv: fetched\n");
+    assert_eq!(user.run_ok(&["fetch"]), "csv: fetched\n");
     assert_eq!(user.call().code, 0);
 }
 
@@ -529,7 +529,7 @@ fn slow_registry_blocks_no_other_command() {
     let elsewhere = format!("oci://{}/acme/other:1", other.authority);
     let unchecked = fs::read(guests().join("unchecked.wasm")).unwrap();
     user.program.write("other.wasm", unchecked);
-    user.good(&["push", &elsewhere, "other.wasm"]);
+    user.run_ok(&["push", &elsewhere, "other.wasm"]);
     // Runs other commands while `add` waits for the component, and returns how `add` ends.
     let add_and = |meanwhile: &dyn Fn()| {
         let (arrive, arrival) = mpsc::channel();
@@ -552,21 +552,21 @@ fn slow_registry_blocks_no_other_command() {
         })
     };
     let run = add_and(&|| {
-        user.good(&["lock", "--check"]);
-        user.good(&["store", "list"]);
-        user.good(&["add", &elsewhere]);
-        user.good(&["store", "clean"]);
+        user.run_ok(&["lock", "--check"]);
+        user.run_ok(&["store", "list"]);
+        user.run_ok(&["add", &elsewhere]);
+        user.run_ok(&["store", "clean"]);
     });
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(
-        user.good(&["lock", "--check"]),
+        user.run_ok(&["lock", "--check"]),
         "2 components locked, in the store and as `[trust]` asks\n"
     );
     // A change by another command is not overwritten.
-    user.good(&["remove", "csv"]);
-    user.good(&["remove", "other"]);
-    user.good(&["store", "clean"]);
-    let run = add_and(&|| drop(user.good(&["add", &elsewhere, "--name", "csv"])));
+    user.run_ok(&["remove", "csv"]);
+    user.run_ok(&["remove", "other"]);
+    user.run_ok(&["store", "clean"]);
+    let run = add_and(&|| drop(user.run_ok(&["add", &elsewhere, "--name", "csv"])));
     assert_eq!(run.code, 4, "{run:?}");
     assert!(
         run.stderr
@@ -579,11 +579,11 @@ fn slow_registry_blocks_no_other_command() {
         "{lock}"
     );
     // Nor is a tool locked twice.
-    user.good(&["remove", "csv"]);
-    user.good(&["store", "clean"]);
+    user.run_ok(&["remove", "csv"]);
+    user.run_ok(&["store", "clean"]);
     let lines = format!("oci://{}/acme/lines:1", other.authority);
-    user.good(&["push", &lines, "dist/csv.wasm"]);
-    let run = add_and(&|| drop(user.good(&["add", &lines])));
+    user.run_ok(&["push", &lines, "dist/csv.wasm"]);
+    let run = add_and(&|| drop(user.run_ok(&["add", &lines])));
     assert!(
         run.stderr
             .contains("the tool `count_lines`, which `lines` has too"),
@@ -596,14 +596,14 @@ fn store_clean_removes_bytes_of_removed_components() {
     let user = User::new();
     let before = user.files()[0].clone().unwrap();
     user.push(&count_lines(), None);
-    user.good(&["add", &user.reference()]);
-    let list = user.good(&["store", "list"]);
+    user.run_ok(&["add", &user.reference()]);
+    let list = user.run_ok(&["store", "list"]);
     assert!(
         list.contains("component of csv\n") && list.contains("manifest of csv\n"),
         "{list}"
     );
     assert_eq!(
-        user.good(&["store", "clean"]),
+        user.run_ok(&["store", "clean"]),
         "removed 0 files of 0 bytes\n"
     );
     user.append(GRANT);
@@ -611,10 +611,10 @@ fn store_clean_removes_bytes_of_removed_components() {
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stderr.contains("still names `csv.wasm`"), "{run:?}");
     assert_eq!(user.files()[0].as_deref(), Some(&*(before + GRANT)));
-    let list = user.good(&["store", "list"]);
+    let list = user.run_ok(&["store", "list"]);
     assert_eq!(list.matches("unused\n").count(), 2, "{list}");
-    user.good(&["store", "clean"]);
-    assert_eq!(user.good(&["store", "list"]), "");
+    user.run_ok(&["store", "clean"]);
+    assert_eq!(user.run_ok(&["store", "list"]), "");
 }
 
 #[test]
@@ -631,7 +631,7 @@ fn push_signs_only_with_private_p256_keys() {
         ("readable.key", "set its mode to 0600"),
         ("missing.key", "cannot use the key file `missing.key`"),
     ] {
-        let error = user.bad(4, &["push", &reference, "--key", key]);
+        let error = user.run_err(4, &["push", &reference, "--key", key]);
         assert!(error.contains(why), "{error}");
     }
     assert_eq!(user.registry.take_heads(), [""; 0]);
@@ -648,7 +648,7 @@ fn user_with(kind: &str, key: Option<&str>) -> (User, &'static str, &'static [&'
         ("report", &["--skill"])
     } else {
         user.push(&with_section(count_lines(), &needs()), key);
-        user.good(&["add", &user.reference()]);
+        user.run_ok(&["add", &user.reference()]);
         ("csv", &[])
     };
     (user, name, option)
@@ -662,25 +662,25 @@ fn remove_and_add_fix_leftovers_of_a_kill() {
         let (user, name, option) = user_with(kind, None);
         let lock = user.lock();
         let remove = [&["remove"], option, &[name]].concat();
-        user.good(&remove);
+        user.run_ok(&remove);
         let after = user.files();
         // As after a kill of `remove` or `add`, when it had written one of the two files.
         user.program.write("skillhost.lock", &lock);
-        let advice = user.bad(1, &["lock", "--check"]);
+        let advice = user.run_err(1, &["lock", "--check"]);
         let command = format!("`skillhost {}` removes it", remove.join(" "));
         assert!(advice.contains(&command), "{advice}");
-        user.good(&remove);
+        user.run_ok(&remove);
         assert_eq!(user.files(), after);
         user.program.write("skillhost.lock", &lock);
         let source = user.reference().replace("csv", name);
-        user.good(&[&["add"], option, &[&source]].concat());
-        user.good(&["lock", "--check"]);
+        user.run_ok(&[&["add"], option, &[&source]].concat());
+        user.run_ok(&["lock", "--check"]);
         assert_eq!(user.lock(), lock);
-        user.good(&remove);
-        user.bad(2, &remove);
+        user.run_ok(&remove);
+        user.run_err(2, &remove);
         // A package without a line in the configuration is not served: another may have its tools.
         user.program.write("skillhost.lock", &lock);
-        user.good(&[&["add"], option, &[&*source, "--name", "other"]].concat());
+        user.run_ok(&[&["add"], option, &[&*source, "--name", "other"]].concat());
     }
 }
 
@@ -707,10 +707,10 @@ fn checks_reference_before_configuration() {
     let user = User::new();
     user.append("unknown = 1\n");
     for arguments in [&["add", "csv"][..], &["add", "--skill", "git+csv"]] {
-        let error = user.bad(2, arguments);
+        let error = user.run_err(2, arguments);
         assert!(error.contains("is not a "), "{error}");
     }
-    let error = user.bad(4, &["add", &user.reference()]);
+    let error = user.run_err(4, &["add", &user.reference()]);
     assert!(error.contains("`unknown`"), "{error}");
 }
 
@@ -724,14 +724,14 @@ fn fetch_refuses_what_load_refuses() {
             if bytes == "lost" {
                 fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
             }
-            let error = user.bad(4, &["fetch"]);
+            let error = user.run_err(4, &["fetch"]);
             let why = format!("the {kind} `{name}` is locked as unsigned");
             assert!(error.contains(&why), "{bytes}: {error}");
         }
-        let error = user.bad(1, &["update"]);
+        let error = user.run_err(1, &["update"]);
         assert!(error.contains("`--accept-signer`"), "{error}");
-        user.good(&["update", "--accept-signer"]);
-        assert_eq!(user.good(&["fetch"]), format!("{name}: in the store\n"));
+        user.run_ok(&["update", "--accept-signer"]);
+        assert_eq!(user.run_ok(&["fetch"]), format!("{name}: in the store\n"));
     }
 }
 
@@ -787,10 +787,10 @@ fn update_trusts_no_lock_without_its_bytes() {
             assert!(run.code == 1 && run.stderr.contains(why), "{run:?}");
         }
         let _ = fs::remove_dir_all(user.path("data/skillhost/store/sha256"));
-        let error = user.bad(1, &["update", "--accept-powers"]);
+        let error = user.run_err(1, &["update", "--accept-powers"]);
         assert!(error.contains("`--accept-downgrade` accepts"), "{error}");
-        user.good(&["fetch"]);
-        let updated = user.good(&["update"]);
+        user.run_ok(&["fetch"]);
+        let updated = user.run_ok(&["update"]);
         assert!(!updated.contains("asks for"), "{updated}");
     }
 }
@@ -814,13 +814,13 @@ fn edited_locks_hide_no_signer() {
             user.add_skill();
             "report"
         } else {
-            user.good(&["add", &user.reference()]);
+            user.run_ok(&["add", &user.reference()]);
             "csv"
         };
         let first = user.lock();
         let one = digest_of(&first, "signer", 0);
         push("1.1.0", "two");
-        user.good(&["update", "--accept-signer"]);
+        user.run_ok(&["update", "--accept-signer"]);
         let second = user.lock();
         let two = digest_of(&second, "signer", 0);
         let bundle = format!("bundle = \"{}\"\n", digest_of(&first, "bundle", 0));
@@ -864,7 +864,7 @@ fn edited_locks_hide_no_signer() {
             "{run:?}"
         );
         assert!(run.stderr.contains(other), "{run:?}");
-        user.good(&["rollback", name, "--accept-signer"]);
+        user.run_ok(&["rollback", name, "--accept-signer"]);
         assert_eq!(user.lock(), first);
     }
 }
@@ -876,7 +876,7 @@ fn edited_locks_hide_no_content() {
     user.add_skill();
     let first = user.lock();
     user.push_skill_version("1.1.0", None);
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     let second = user.lock();
     let files = |lock: &str| {
         let (_, files) = lock.split_once("[skill.files]\n").unwrap();
@@ -887,7 +887,7 @@ fn edited_locks_hide_no_content() {
         .replace(&files(&first), &files(&second))
         .replace(&content(&first), &content(&second));
     user.program.write("skillhost.lock", edited);
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     for part in [
         "  file: changed SKILL.md\n",
         "  script: changed scripts/run.py\n",
@@ -899,7 +899,7 @@ fn edited_locks_hide_no_content() {
     // Without the old files, all files are new.
     user.program.write("skillhost.lock", &first);
     fs::remove_file(user.blob(&digest_of(&first, "content", 0))).unwrap();
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     for part in [
         "  file: + SKILL.md\n",
         "  script: + scripts/same.py\n",
@@ -910,12 +910,12 @@ fn edited_locks_hide_no_content() {
 
     let user = User::new();
     user.push(&count_lines(), None);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     let first = user.lock();
     user.push(&with_section(count_lines(), &needs()), None);
-    user.good(&["update", "--accept-powers"]);
+    user.run_ok(&["update", "--accept-powers"]);
     let edited = first.replace(&content(&first), &content(&user.lock()));
     user.program.write("skillhost.lock", edited);
-    let error = user.bad(1, &["update"]);
+    let error = user.run_err(1, &["update"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
 }

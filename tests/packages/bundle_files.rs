@@ -20,7 +20,7 @@ fn receiver(from: &User, files: &[&str]) -> User {
 #[test]
 fn bundle_file_carries_components_without_network() {
     let author = updated_user();
-    let shown = author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
+    let shown = author.run_ok(&["bundle", "export", "air.tar", "--key", "acme.key"]);
     assert!(
         shown.contains("exported 1 component to air.tar\nindex: sha256:"),
         "{shown}"
@@ -34,10 +34,10 @@ fn bundle_file_carries_components_without_network() {
         "require_signatures = true\n[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"
     ));
     let before = user.files();
-    assert_eq!(user.good(&import), "csv: in the store\n");
+    assert_eq!(user.run_ok(&import), "csv: in the store\n");
     assert_eq!(user.files(), before);
     let import = [&import[..], &["--write"]].concat();
-    let shown = user.good(&import);
+    let shown = user.run_ok(&import);
     for part in [
         "csv from oci://localhost:",
         "version: 1.1.0\n",
@@ -50,24 +50,24 @@ fn bundle_file_carries_components_without_network() {
     let source = format!("\n[components.csv]\nsource = \"{}\"\n", author.reference());
     assert_eq!(config, before[0].clone().unwrap() + &source);
     user.append(GRANT);
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["lock", "--check"]);
     assert_eq!(user.call().code, 0);
-    assert_eq!(user.good(&import), "csv is up to date\n");
+    assert_eq!(user.run_ok(&import), "csv is up to date\n");
     // An older file is a downgrade.
-    author.good(&["rollback", "csv"]);
-    author.good(&["bundle", "export", "old.tar"]);
+    author.run_ok(&["rollback", "csv"]);
+    author.run_ok(&["bundle", "export", "old.tar"]);
     let old = fs::read(author.path("old.tar")).unwrap();
     user.program.write("old.tar", &old);
-    author.good(&["bundle", "export", "old.tar"]);
+    author.run_ok(&["bundle", "export", "old.tar"]);
     assert_eq!(fs::read(author.path("old.tar")).unwrap(), old);
     assert_eq!(
-        user.good(&["bundle", "import", "old.tar"]),
+        user.run_ok(&["bundle", "import", "old.tar"]),
         "csv: in the store\n"
     );
     assert_eq!(user.call().code, 0);
-    let error = user.bad(1, &["bundle", "import", "old.tar", "--write"]);
+    let error = user.run_err(1, &["bundle", "import", "old.tar", "--write"]);
     assert!(error.contains("is lower than `1.1.0`"), "{error}");
-    user.good(&[
+    user.run_ok(&[
         "bundle",
         "import",
         "old.tar",
@@ -75,7 +75,7 @@ fn bundle_file_carries_components_without_network() {
         "--accept-downgrade",
     ]);
     assert_eq!(user.call().code, 0);
-    user.good(&["rollback", "csv"]);
+    user.run_ok(&["rollback", "csv"]);
     assert_eq!(author.registry.take_heads(), [""; 0]);
     assert_eq!(user.registry.take_heads(), [""; 0]);
 }
@@ -85,15 +85,15 @@ fn bundle_file_carries_skills_without_network() {
     let author = updated_skill_user();
     // The same bytes under another name.
     let reference = author.skill_reference();
-    author.good(&["add", "--skill", &reference, "--name", "same"]);
-    let shown = author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
+    author.run_ok(&["add", "--skill", &reference, "--name", "same"]);
+    let shown = author.run_ok(&["bundle", "export", "air.tar", "--key", "acme.key"]);
     assert!(
         shown.starts_with("exported 0 components and 2 skills to air.tar\n"),
         "{shown}"
     );
-    author.good(&["remove", "--skill", "same"]);
-    author.good(&["rollback", "report"]);
-    author.good(&["bundle", "export", "old.tar"]);
+    author.run_ok(&["remove", "--skill", "same"]);
+    author.run_ok(&["rollback", "report"]);
+    author.run_ok(&["bundle", "export", "old.tar"]);
     let user = receiver(&author, &["air.tar", "old.tar", "acme.pub"]);
     author.registry.take_heads();
     let pattern = format!("oci://{}/acme/*", author.registry.authority);
@@ -103,12 +103,12 @@ fn bundle_file_carries_skills_without_network() {
     let before = user.files();
     let import = ["bundle", "import", "air.tar", "--key", "acme.pub"];
     assert_eq!(
-        user.good(&import),
+        user.run_ok(&import),
         "report: in the store\nsame: in the store\n"
     );
     assert_eq!(user.files(), before);
     let import = [&import[..], &["--write"]].concat();
-    let shown = user.good(&import);
+    let shown = user.run_ok(&import);
     for part in [
         "report from oci://localhost:",
         "version: 1.1.0\n",
@@ -121,23 +121,23 @@ fn bundle_file_carries_skills_without_network() {
     let config = user.files()[0].clone().unwrap();
     let source = format!("\n[skills_from.report]\nsource = \"{reference}\"\n");
     assert!(config.contains(&source), "{config}");
-    user.good(&["lock", "--check"]);
-    assert!(user.good(&["skills"]).contains("report"));
+    user.run_ok(&["lock", "--check"]);
+    assert!(user.run_ok(&["skills"]).contains("report"));
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
     assert_eq!(
-        user.good(&import),
+        user.run_ok(&import),
         "report is up to date\nsame is up to date\n"
     );
     // An older file is a downgrade.
     let old = ["bundle", "import", "old.tar", "--write"];
-    let error = user.bad(1, &old);
+    let error = user.run_err(1, &old);
     assert!(
         error.contains("`report` is not updated: its version `1.0.0` is lower than `1.1.0`"),
         "{error}"
     );
-    user.good(&[&old[..], &["--accept-downgrade"]].concat());
+    user.run_ok(&[&old[..], &["--accept-downgrade"]].concat());
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
-    user.good(&["rollback", "report"]);
+    user.run_ok(&["rollback", "report"]);
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
     assert_eq!(author.registry.take_heads(), [""; 0]);
     assert_eq!(user.registry.take_heads(), [""; 0]);
@@ -146,7 +146,7 @@ fn bundle_file_carries_skills_without_network() {
 #[test]
 fn refused_skill_in_bundle_file_changes_nothing() {
     let author = updated_skill_user();
-    author.good(&["bundle", "export", "air.tar"]);
+    author.run_ok(&["bundle", "export", "air.tar"]);
     let lock = author.lock();
     let layer = fs::read(author.blob(&digest_of(&lock, "content", 0))).unwrap();
     let user = receiver(&author, &["air.tar", "acme.pub", "evil.pub"]);
@@ -189,18 +189,18 @@ fn refused_skill_in_bundle_file_changes_nothing() {
     ] {
         user.append(&config);
         let before = State::read(user.program.folder.path());
-        let error = user.bad(4, &["bundle", "import", file, "--write"]);
+        let error = user.run_err(4, &["bundle", "import", file, "--write"]);
         assert!(error.contains(why), "{error}");
         let after = State::read(user.program.folder.path());
         assert_eq!(before.difference(&after), [""; 0].map(PathBuf::from));
         state.restore(user.program.folder.path());
     }
     user.program.write("skills/report/SKILL.md", "# Mine\n");
-    let error = user.bad(4, &["bundle", "import", "air.tar", "--write"]);
+    let error = user.run_err(4, &["bundle", "import", "air.tar", "--write"]);
     assert!(error.contains("there is another skill `report`"), "{error}");
     fs::remove_dir_all(user.path("skills/report")).unwrap();
     // Without a rule in `[trust]`, the signer is not checked.
-    let shown = user.good(&["bundle", "import", "air.tar", "--write"]);
+    let shown = user.run_ok(&["bundle", "import", "air.tar", "--write"]);
     assert!(shown.contains("signer: unsigned"), "{shown}");
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
 }
@@ -208,8 +208,8 @@ fn refused_skill_in_bundle_file_changes_nothing() {
 #[test]
 fn refused_bundle_file_changes_nothing() {
     let author = updated_user();
-    author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
-    author.good(&["bundle", "export", "unsigned.tar"]);
+    author.run_ok(&["bundle", "export", "air.tar", "--key", "acme.key"]);
+    author.run_ok(&["bundle", "export", "unsigned.tar"]);
     let user = receiver(
         &author,
         &["air.tar", "unsigned.tar", "acme.pub", "evil.pub"],
@@ -266,24 +266,24 @@ fn refused_bundle_file_changes_nothing() {
         // Opening the store makes its folders.
         user.run(&["store", "list"]);
         let state = State::read(user.program.folder.path());
-        let error = user.bad(4, &arguments);
+        let error = user.run_err(4, &arguments);
         assert!(error.contains(why), "{error}");
         let after = State::read(user.program.folder.path());
         assert_eq!(state.difference(&after), [""; 0].map(PathBuf::from));
         user.program.write("skillhost.toml", before);
     }
     // Without a rule in `[trust]`, the signer is not checked.
-    let shown = user.good(&import("air.tar"));
+    let shown = user.run_ok(&import("air.tar"));
     assert!(shown.contains("signer: unsigned"), "{shown}");
     assert!(user.lock().contains("unsigned = true"));
     assert_eq!(
-        user.bad(4, &["bundle", "export", "/missing/x"])
+        user.run_err(4, &["bundle", "export", "/missing/x"])
             .lines()
             .count(),
         1
     );
-    user.good(&["remove", "csv"]);
-    let error = user.bad(4, &["bundle", "export", "none.tar"]);
+    user.run_ok(&["remove", "csv"]);
+    let error = user.run_err(4, &["bundle", "export", "none.tar"]);
     assert!(error.contains("names no component"), "{error}");
     assert!(!user.path("none.tar").exists());
 }
@@ -294,9 +294,9 @@ fn import_of_unloadable_component_writes_nothing() {
         let author = User::new();
         author.lock_bytes("aaa", &count_lines(), "count_lines");
         author.lock_bytes("zzz", &bytes, "other");
-        author.good(&["bundle", "export", "air.tar"]);
+        author.run_ok(&["bundle", "export", "air.tar"]);
         let user = receiver(&author, &["air.tar"]);
-        user.good(&["store", "list"]);
+        user.run_ok(&["store", "list"]);
         for write in [&[][..], &["--write"]] {
             let stored = || State::read(&user.path("data"));
             let before = stored();
@@ -316,13 +316,13 @@ fn refuses_import_of_tool_that_exists() {
     let search = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
     author.lock_bytes("aaa", &fs::read(search).unwrap(), "x");
     author.lock_bytes("zzz", &count_lines(), "count_lines");
-    author.good(&["bundle", "export", "air.tar"]);
+    author.run_ok(&["bundle", "export", "air.tar"]);
     let user = receiver(&author, &["air.tar"]);
     user.lock_bytes("own", &count_lines(), "count_lines");
-    let error = user.bad(4, &["bundle", "import", "air.tar", "--write"]);
+    let error = user.run_err(4, &["bundle", "import", "air.tar", "--write"]);
     assert!(error.contains("which `own` has too"), "{error}");
     assert_eq!(
-        user.good(&["bundle", "import", "air.tar"]),
+        user.run_ok(&["bundle", "import", "air.tar"]),
         "aaa: in the store\nzzz: in the store\n"
     );
 }

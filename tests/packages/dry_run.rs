@@ -43,7 +43,7 @@ fn dry_run_reports_problems_and_pushes_nothing() {
             "{report}"
         );
     }
-    let shown = user.good(&["push", "--dry-run", &reference]);
+    let shown = user.run_ok(&["push", "--dry-run", &reference]);
     let no_source = "warning: its metadata has no URL of the source [no-source]\n  add the URL";
     assert!(shown.contains(no_source), "{shown}");
     let total = format!("{reference}: 0 errors, ");
@@ -93,7 +93,7 @@ fn reports_refused_components_as_errors() {
             assert!(found.contains(&warning.to_owned()), "{report}");
         }
     }
-    let error = user.bad(2, &["push", &good, "--output", "json"]);
+    let error = user.run_err(2, &["push", &good, "--output", "json"]);
     assert!(error.contains("--dry-run"), "{error}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
 }

@@ -58,10 +58,10 @@ fn workflow_signs_what_is_added_and_called() {
     let service = SigningService::new();
     trust(&user, &service);
     user.push(&count_lines(), None);
-    let error = user.bad(4, &["add", &user.reference()]);
+    let error = user.run_err(4, &["add", &user.reference()]);
     assert!(error.contains("it is unsigned"), "{error}");
     push(&user, &count_lines(), &service, &Signing::default());
-    let shown = user.good(&["add", &user.reference()]);
+    let shown = user.run_ok(&["add", &user.reference()]);
     let signer = "signer: https://forge.example/acme/csv/.github/workflows/release.yml@refs/tags/v1 \
                   of https://tokens.forge.example, for https://forge.example/acme/csv at refs/tags/v1";
     assert!(shown.contains(signer), "{shown}");
@@ -81,7 +81,7 @@ fn workflow_signs_what_is_added_and_called() {
         run.code == 0 && run.stdout.starts_with("2 lines"),
         "{run:?}"
     );
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["lock", "--check"]);
     assert_eq!(user.registry.take_heads(), [""; 0]);
     // Each load applies the current rule, and the lock file cannot change who signed.
     let config = user.files()[0].clone().unwrap();
@@ -126,7 +126,7 @@ fn next_release_needs_no_new_trust() {
     user.program.write("skillhost.toml", config);
     trust(&user, &service);
     push(&user, &count_lines(), &service, &Signing::default());
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     let next = |change: fn(&mut Signing)| {
         let mut signing = Signing::default();
         change(&mut signing);
@@ -138,12 +138,12 @@ fn next_release_needs_no_new_trust() {
     });
     let component = with_section(count_lines(), r#"{"network": []}"#);
     push(&user, &component, &service, &second);
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     assert!(shown.contains("at refs/tags/v2"), "{shown}");
     let other = next(|it| it.repository = Some("https://forge.example/evil/csv".to_owned()));
     let component = with_section(component, r#"{"network": []}"#);
     push(&user, &component, &service, &other);
-    let error = user.bad(4, &["update"]);
+    let error = user.run_err(4, &["update"]);
     let why = "signed for the repository `https://forge.example/evil/csv`";
     assert!(error.contains(why), "{error}");
 }

@@ -48,7 +48,7 @@ fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) ->
     let before = State::read(folder);
     let files_before = user.files();
     assert_eq!(call(user).code, 0);
-    user.good(arguments);
+    user.run_ok(arguments);
     let files_after = user.files();
     assert_ne!(files_before, files_after);
     for step in 1.. {
@@ -72,8 +72,8 @@ fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) ->
         assert!(checked.code == 0 || is_ahead, "{step}: {checked:?}");
         let again = user.run(arguments);
         assert_eq!(user.files(), files_after, "{step}: {again:?}");
-        user.good(&["lock", "--check"]);
-        user.good(&["store", "clean"]);
+        user.run_ok(&["lock", "--check"]);
+        user.run_ok(&["store", "clean"]);
         let store = fs::read_dir(user.path("data/skillhost/store/sha256")).unwrap();
         let names = store.map(|it| it.unwrap().file_name().into_string().unwrap());
         let mut blobs = names.filter(|name| !name.starts_with(".unfinished-"));
@@ -93,7 +93,7 @@ fn killed_add_leaves_packages_usable() {
     let user = updated_user();
     let other = user.reference().replace("csv:1", "other:1");
     fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
-    user.good(&["push", &other, "other.wasm", "--key", "acme.key"]);
+    user.run_ok(&["push", &other, "other.wasm", "--key", "acme.key"]);
     // Blobs, lock file, its note, and the configuration. The steps of each are create, write, sync,
     // rename, sync.
     assert_eq!(
@@ -116,9 +116,9 @@ fn killed_update_and_rollback_leave_packages_usable() {
 #[test]
 fn killed_import_leaves_packages_usable() {
     let author = updated_user();
-    author.good(&["bundle", "export", "air.tar"]);
-    author.good(&["rollback", "csv"]);
-    author.good(&["store", "clean"]);
+    author.run_ok(&["bundle", "export", "air.tar"]);
+    author.run_ok(&["rollback", "csv"]);
+    author.run_ok(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
     // The file that is inspected first is created and written.
     let steps = kill_at_each_step(&author, &import, User::call);
@@ -131,9 +131,9 @@ fn killed_import_of_skill_leaves_packages_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));
     user.add_skill();
-    user.good(&["bundle", "export", "air.tar"]);
-    user.good(&["remove", "--skill", "report"]);
-    user.good(&["store", "clean"]);
+    user.run_ok(&["bundle", "export", "air.tar"]);
+    user.run_ok(&["remove", "--skill", "report"]);
+    user.run_ok(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
     // Note, three blobs, the unpacked files, lock file, its note, and the configuration.
     assert!(kill_at_each_step(&user, &import, User::call) > 7 * 5);

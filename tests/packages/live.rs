@@ -77,7 +77,7 @@ fn running_server_follows_changed_components() {
         listening(&mut client);
         assert!(!has_tool(&mut client, "count_lines"));
         user.push(&count_lines(), None);
-        user.good(&["add", &user.reference()]);
+        user.run_ok(&["add", &user.reference()]);
         client.notification(TOOLS_CHANGED);
         assert!(has_tool(&mut client, "count_lines"));
         // An added component has no grant.
@@ -90,11 +90,11 @@ fn running_server_follows_changed_components() {
         let other =
             fs::read(repository().join("guest-tools/examples/dist/search_in_skill.wasm")).unwrap();
         user.push(&other, None);
-        user.good(&["update"]);
+        user.run_ok(&["update"]);
         client.notification(TOOLS_CHANGED);
         assert!(has_tool(&mut client, "search_in_skill"));
         assert!(!has_tool(&mut client, "count_lines"));
-        user.good(&["remove", "csv"]);
+        user.run_ok(&["remove", "csv"]);
         client.notification(TOOLS_CHANGED);
         assert!(!has_tool(&mut client, "search_in_skill"));
         assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
@@ -135,13 +135,13 @@ fn running_server_follows_changed_skills() {
         client.notification(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.push_skill_version("1.1.0", None);
-        user.good(&["update"]);
+        user.run_ok(&["update"]);
         client.notification(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.1.0"));
-        user.good(&["rollback", "report"]);
+        user.run_ok(&["rollback", "report"]);
         client.notification(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
-        user.good(&["remove", "--skill", "report"]);
+        user.run_ok(&["remove", "--skill", "report"]);
         client.notification(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains(NO_SKILL));
         assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
@@ -172,7 +172,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
     set_mode(&file, 0o644);
     fs::write(&file, "# Changed\n").unwrap();
     user.push(&count_lines(), None);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     wait_for(&mut client, "report", NO_SKILL);
     assert!(
         client
@@ -182,10 +182,10 @@ fn running_server_drops_skills_that_differ_from_lock() {
         client.stderr()
     );
     assert!(has_tool(&mut client, "count_lines"));
-    assert!(user.good(&["fetch"]).contains("report: unpacked again\n"));
+    assert!(user.run_ok(&["fetch"]).contains("report: unpacked again\n"));
     wait_for(&mut client, "report", "# Report 1.0.0");
     let digest = digest_of(&user.lock(), "content", 1);
-    user.good(&["deny", &digest, "--why", "it leaks"]);
+    user.run_ok(&["deny", &digest, "--why", "it leaks"]);
     wait_for(&mut client, "report", NO_SKILL);
     let why = format!("`[deny]` refuses {digest}: it leaks");
     assert!(client.stderr().contains(&why), "{}", client.stderr());
@@ -206,7 +206,7 @@ fn no_folder_gets_the_name_of_a_locked_skill() {
     client.logged("there is another skill `report` in `/");
     assert!(read(&mut client, "report").contains("# Report 1.0.0"));
     user.push_skill_version("1.1.0", None);
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     wait_for(&mut client, "report", "# Report 1.1.0");
     // No folder gets the name of a locked skill, even while the skill is not served.
     let [config, lock] = user.files().map(Option::unwrap);
@@ -239,7 +239,7 @@ fn no_folder_gets_the_name_of_a_locked_skill() {
         wait_for(&mut client, "report", "# Report 1.1.0");
     }
     // Without the package, the folder has the name.
-    user.good(&["remove", "--skill", "report"]);
+    user.run_ok(&["remove", "--skill", "report"]);
     wait_for(&mut client, "report", "# Mine");
     assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
     assert_eq!(client.end().1, Some(0));
@@ -254,7 +254,7 @@ fn running_server_keeps_components_when_lock_is_invalid() {
     user.append(&format!(
         "[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n{GRANT}"
     ));
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     let mut client = serve(&user, NEWEST);
     assert_eq!(count(&mut client)["isError"], false);
     let [config, lock] = user.files().map(Option::unwrap);
@@ -336,13 +336,13 @@ fn running_server_keeps_components_when_lock_is_invalid() {
 fn running_server_drops_denied_components() {
     let user = User::new();
     user.push(&count_lines(), None);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     let mut client = serve(&user, NEWEST);
     assert!(has_tool(&mut client, "count_lines"));
     let lock = user.files()[1].clone().unwrap();
     let line = lock.lines().find_map(|it| it.strip_prefix("content = "));
     let digest = line.unwrap().trim_matches('"');
-    user.good(&["deny", digest, "--why", "it deletes tables"]);
+    user.run_ok(&["deny", digest, "--why", "it deletes tables"]);
     client.logged(&format!(
         "stopped serving the component `csv`: `[deny]` refuses {digest}: it deletes tables"
     ));
@@ -368,7 +368,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
         user.program
             .write("skillhost.toml", format!("tools = [\"tools\"]\n{config}"));
         user.push(&count_lines(), None);
-        user.good(&["add", &user.reference()]);
+        user.run_ok(&["add", &user.reference()]);
         user.push_skill_version("1.0.0", None);
         user.add_skill();
         let mut client = serve(&user, NEWEST);
@@ -547,7 +547,7 @@ fn running_server_grants_no_new_requests() {
     let mut client = serve(&user, NEWEST);
     let rule = "network = [\"GET https://api.example.org/*\"]\n";
     user.append(&format!("{GRANT}{rule}"));
-    user.good(&["add", &user.reference(), "--config", "skillhost.toml"]);
+    user.run_ok(&["add", &user.reference(), "--config", "skillhost.toml"]);
     client.logged("the requests of `csv.wasm` are granted as before; restart the server");
     wait_until("the component is not loaded", || {
         has_tool(&mut client, "count_lines")
@@ -568,7 +568,7 @@ fn http_server_loads_added_components() {
     };
     assert!(ask().contains("unknown tool"));
     user.append(GRANT);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     wait_until("the component is not loaded", || {
         !ask().contains("unknown tool")
     });

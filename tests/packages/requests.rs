@@ -69,7 +69,7 @@ fn operator_adds_package_that_agent_requested() {
         let (failed, text) = ask(&mut client, arguments);
         assert!(failed && text.contains(expected), "{expected}: {text}");
     }
-    assert_eq!(user.good(&["requests"]), "");
+    assert_eq!(user.run_ok(&["requests"]), "");
     // Repeated requests count once, and install nothing.
     let before = user.files();
     for _ in 0..3 {
@@ -80,7 +80,7 @@ fn operator_adds_package_that_agent_requested() {
     assert_eq!(user.files(), before);
     assert_eq!(user.registry.take_heads(), [""; 0]);
     assert!(!has_tool(&mut client, "count_lines"));
-    let shown = user.good(&["requests"]);
+    let shown = user.run_ok(&["requests"]);
     let [first, asked, description] = shown.lines().collect::<Vec<_>>()[..] else {
         panic!("{shown}");
     };
@@ -91,12 +91,12 @@ fn operator_adds_package_that_agent_requested() {
         "{asked}"
     );
     assert_eq!(description, "   Counts the lines of text files.");
-    let error = user.bad(4, &["add", "--request", "2"]);
+    let error = user.run_err(4, &["add", "--request", "2"]);
     assert!(error.contains("there is no request 2"), "{error}");
-    user.bad(2, &["add", "--request", "1", &user.reference()]);
-    user.bad(2, &["add"]);
-    user.good(&["add", "--request", "1"]);
-    assert_eq!(user.good(&["requests"]), "");
+    user.run_err(2, &["add", "--request", "1", &user.reference()]);
+    user.run_err(2, &["add"]);
+    user.run_ok(&["add", "--request", "1"]);
+    assert_eq!(user.run_ok(&["requests"]), "");
     wait_until("the component is not loaded", || {
         has_tool(&mut client, "count_lines")
     });
@@ -112,7 +112,7 @@ fn offers_no_find_packages_without_catalog() {
     let answer = client.request("tools/call", params);
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert_eq!(client.end().1, Some(0));
-    let error = user.bad(4, &["requests"]);
+    let error = user.run_err(4, &["requests"]);
     assert!(error.contains("set `catalog` in `[packages]`"), "{error}");
     assert!(!user.path("data/skillhost/requests").exists());
 }
@@ -138,10 +138,10 @@ fn shows_only_requests_for_packages_of_catalog() {
         run.stderr.contains("has 2 lines that name no package"),
         "{run:?}"
     );
-    let error = user.bad(4, &["add", "--request", "1"]);
+    let error = user.run_err(4, &["add", "--request", "1"]);
     assert!(error.contains("there is no request 1"), "{error}");
-    user.good(&["requests", "--clear"]);
-    assert_eq!(user.good(&["requests"]), "");
+    user.run_ok(&["requests", "--clear"]);
+    assert_eq!(user.run_ok(&["requests"]), "");
     // The catalog is read at each call. Agents learn no path.
     user.program.write("catalog.toml", "[[package]]\n");
     let (failed, text) = ask(&mut client, request);
@@ -180,7 +180,7 @@ fn records_client_of_request_and_applies_scope() {
     assert!(answer.contains("unknown tool"), "{answer}");
     let answer = call(one);
     assert!(answer.contains("is noted"), "{answer}");
-    let shown = user.good(&["requests", "--config", "./skillhost.toml"]);
+    let shown = user.run_ok(&["requests", "--config", "./skillhost.toml"]);
     assert!(shown.contains("asked by one at 20"), "{shown}");
     let audit = fs::read_to_string(user.path("audit.jsonl")).unwrap();
     let record = audit
@@ -214,9 +214,9 @@ fn repeated_add_closes_request_that_stayed_open() {
     );
     fs::write(&file, line).unwrap();
     assert_eq!(
-        user.good(&["add", "--request", "1"]),
+        user.run_ok(&["add", "--request", "1"]),
         "`csv` is already configured\n"
     );
-    assert_eq!(user.good(&["requests"]), "");
+    assert_eq!(user.run_ok(&["requests"]), "");
     assert_eq!(client.end().1, Some(0));
 }

@@ -15,11 +15,11 @@ pub(super) fn updated_user() -> User {
     user.new_key("evil");
     user.trust("acme");
     user.push(&version("1.0.0"), Some("acme"));
-    let shown = user.good(&["add", &user.reference()]);
+    let shown = user.run_ok(&["add", &user.reference()]);
     assert!(shown.contains("version: 1.0.0\n"), "{shown}");
     user.append(GRANT);
     user.push(&version("1.1.0"), Some("acme"));
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     for part in ["  tag: `1` has moved\n", "  version: 1.0.0 -> 1.1.0\n"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -57,7 +57,7 @@ pub(super) fn updated_skill_user() -> User {
     user.push_skill_version("1.0.0", Some("acme"));
     user.add_skill();
     user.push_skill_version("1.1.0", Some("acme"));
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     user
 }
 
@@ -65,14 +65,14 @@ pub(super) fn updated_skill_user() -> User {
 fn rolls_back_skill_once_without_a_network() {
     let user = updated_skill_user();
     let lock = user.lock();
-    let list = user.good(&["store", "list"]);
+    let list = user.run_ok(&["store", "list"]);
     assert!(list.contains("earlier files of report\n"), "{list}");
     assert_eq!(
-        user.good(&["store", "clean"]),
+        user.run_ok(&["store", "clean"]),
         "removed 0 files of 0 bytes\n"
     );
     user.registry.take_heads();
-    let shown = user.good(&["rollback", "report"]);
+    let shown = user.run_ok(&["rollback", "report"]);
     for part in [
         "  version: 1.1.0 -> 1.0.0\n",
         "  script: changed scripts/run.py\n",
@@ -84,24 +84,24 @@ fn rolls_back_skill_once_without_a_network() {
     assert!(!shown.contains("same.py"), "{shown}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     assert_eq!(user.lock().matches("version = ").count(), 1);
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["lock", "--check"]);
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
-    let error = user.bad(2, &["rollback", "report"]);
+    let error = user.run_err(2, &["rollback", "report"]);
     assert!(error.contains("no earlier version of `report`"), "{error}");
     // The tag still names the newer version.
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     assert_eq!(user.lock(), lock);
     // Rolling back needs no unpacked files: the layer is in the store.
     for root in fs::read_dir(user.path("data/skillhost/store/skills")).unwrap() {
         make_writable(&root.unwrap().path());
     }
     fs::remove_dir_all(user.path("data/skillhost/store/skills")).unwrap();
-    user.good(&["rollback", "report"]);
+    user.run_ok(&["rollback", "report"]);
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
-    user.good(&["remove", "--skill", "report"]);
-    user.bad(2, &["rollback", "report"]);
-    user.good(&["store", "clean"]);
-    assert_eq!(user.good(&["store", "list"]), "");
+    user.run_ok(&["remove", "--skill", "report"]);
+    user.run_err(2, &["rollback", "report"]);
+    user.run_ok(&["store", "clean"]);
+    assert_eq!(user.run_ok(&["store", "list"]), "");
 }
 
 /// Makes a folder and those in it writable, so that a test can remove them.
@@ -122,18 +122,18 @@ fn rolls_back_component_and_skill_with_same_name() {
     for version in [version("1.0.0"), version("1.1.0")] {
         user.program.write("dist/report.wasm", version);
         let push = ["push", &component, "dist/report.wasm", "--key", "acme.key"];
-        user.good(&push);
+        user.run_ok(&push);
         if !user.lock().contains("[[component]]") {
-            user.good(&["add", &component]);
+            user.run_ok(&["add", &component]);
         }
     }
-    user.good(&["update", "report"]);
-    user.good(&["rollback", "report"]);
+    user.run_ok(&["update", "report"]);
+    user.run_ok(&["rollback", "report"]);
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
-    user.bad(2, &["rollback", "report"]);
-    user.good(&["rollback", "--skill", "report"]);
+    user.run_err(2, &["rollback", "report"]);
+    user.run_ok(&["rollback", "--skill", "report"]);
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
-    user.bad(2, &["rollback", "--skill", "report"]);
+    user.run_err(2, &["rollback", "--skill", "report"]);
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn rollback_accepts_no_skill_of_other_signer_unasked() {
     let both = config.replace("[\"acme.pub\"]", "[\"acme.pub\", \"evil.pub\"]");
     user.program.write("skillhost.toml", both);
     user.push_skill_version("1.2.0", Some("evil"));
-    user.good(&["update", "--accept-signer"]);
-    let error = user.bad(1, &["rollback", "report"]);
+    user.run_ok(&["update", "--accept-signer"]);
+    let error = user.run_err(1, &["rollback", "report"]);
     assert!(
         error.contains("`report` is not rolled back: it has another signer"),
         "{error}"
@@ -155,7 +155,7 @@ fn rollback_accepts_no_skill_of_other_signer_unasked() {
     let config = user.files()[0].clone().unwrap();
     let config = config.replace(&format!("{trust}[\"acme.pub\", "), &format!("{trust}["));
     user.program.write("skillhost.toml", &config);
-    let error = user.bad(4, &["rollback", "report", "--accept-signer"]);
+    let error = user.run_err(4, &["rollback", "report", "--accept-signer"]);
     assert!(
         error.contains("cannot roll back `report`: the signature of the skill `report`"),
         "{error}"
@@ -179,14 +179,14 @@ fn denied_skill_never_loads() {
         assert_eq!(run.code, 4, "{run:?}");
         assert!(run.stderr.contains(&why), "{run:?}");
         // The denial does not cover the earlier version.
-        user.good(&["rollback", "--skill", "report"]);
+        user.run_ok(&["rollback", "--skill", "report"]);
         assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
-        assert!(user.bad(4, &["update"]).contains(&why));
+        assert!(user.run_err(4, &["update"]).contains(&why));
         state.restore(user.program.folder.path());
     }
     let earlier = digest_of(&lock, "content", 1);
-    user.good(&["deny", &earlier]);
-    let error = user.bad(4, &["rollback", "report"]);
+    user.run_ok(&["deny", &earlier]);
+    let error = user.run_err(4, &["rollback", "report"]);
     let why = format!("cannot roll back `report`: `[deny]` refuses {earlier}\n");
     assert!(error.contains(&why), "{error}");
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
@@ -198,50 +198,50 @@ fn rolls_back_once_without_a_network() {
     let lock = user.lock();
     assert_eq!(digest_of(&lock, "version", 0), "1.1.0");
     assert_eq!(digest_of(&lock, "version", 1), "1.0.0");
-    let list = user.good(&["store", "list"]);
+    let list = user.run_ok(&["store", "list"]);
     assert!(list.contains("earlier component of csv\n"), "{list}");
     assert_eq!(
-        user.good(&["store", "clean"]),
+        user.run_ok(&["store", "clean"]),
         "removed 0 files of 0 bytes\n"
     );
     user.registry.take_heads();
-    let shown = user.good(&["rollback", "csv"]);
+    let shown = user.run_ok(&["rollback", "csv"]);
     assert!(shown.contains("  version: 1.1.0 -> 1.0.0\n"), "{shown}");
     let deny = format!("`skillhost deny {}`", digest_of(&lock, "manifest", 0));
     assert!(shown.contains(&deny), "{shown}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     assert_eq!(user.lock().matches("version = ").count(), 1);
     assert_eq!(digest_of(&user.lock(), "version", 0), "1.0.0");
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["lock", "--check"]);
     assert_eq!(user.call().code, 0);
-    let error = user.bad(2, &["rollback", "csv"]);
+    let error = user.run_err(2, &["rollback", "csv"]);
     assert!(error.contains("no earlier version of `csv`"), "{error}");
     // The tag still names the newer version.
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     assert_eq!(user.lock(), lock);
-    user.good(&["remove", "csv"]);
-    user.bad(2, &["rollback", "csv"]);
-    user.good(&["store", "clean"]);
-    assert_eq!(user.good(&["store", "list"]), "");
+    user.run_ok(&["remove", "csv"]);
+    user.run_err(2, &["rollback", "csv"]);
+    user.run_ok(&["store", "clean"]);
+    assert_eq!(user.run_ok(&["store", "list"]), "");
 }
 
 #[test]
 fn rollback_accepts_no_power_unasked() {
     let user = User::new();
     user.push(&with_section(version("1.0.0"), &needs()), None);
-    user.good(&["add", &user.reference()]);
+    user.run_ok(&["add", &user.reference()]);
     user.push(&version("1.1.0"), None);
-    user.good(&["update"]);
-    let error = user.bad(1, &["rollback", "csv"]);
+    user.run_ok(&["update"]);
+    let error = user.run_err(1, &["rollback", "csv"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
-    user.good(&["rollback", "csv", "--accept-powers"]);
+    user.run_ok(&["rollback", "csv", "--accept-powers"]);
     assert!(user.lock().contains("secret TOKEN"));
 }
 
 #[test]
 fn denied_package_never_loads() {
     let user = updated_user();
-    user.good(&["bundle", "export", "air.tar"]);
+    user.run_ok(&["bundle", "export", "air.tar"]);
     let lock = user.lock();
     let configuration = user.files()[0].clone().unwrap();
     let state = State::read(user.program.folder.path());
@@ -266,32 +266,32 @@ fn denied_package_never_loads() {
             (4, &["bundle", "import", "air.tar"]),
         ] {
             let config = ["--config", "skillhost.toml"];
-            let error = user.bad(code, &[&config, arguments].concat());
+            let error = user.run_err(code, &[&config, arguments].concat());
             assert!(error.contains(&why), "{arguments:?}: {error}");
         }
         // The denial does not cover the earlier version.
-        user.good(&["rollback", "csv"]);
+        user.run_ok(&["rollback", "csv"]);
         assert_eq!(user.call().code, 0);
-        assert!(user.bad(4, &["update"]).contains(&why));
-        user.good(&["remove", "csv"]);
+        assert!(user.run_err(4, &["update"]).contains(&why));
+        user.run_ok(&["remove", "csv"]);
         // Nothing of it is downloaded.
         fs::remove_dir_all(user.path("data")).unwrap();
-        assert!(user.bad(4, &["add", &user.reference()]).contains(&why));
-        assert_eq!(user.good(&["store", "list"]), "");
+        assert!(user.run_err(4, &["add", &user.reference()]).contains(&why));
+        assert_eq!(user.run_ok(&["store", "list"]), "");
         state.restore(user.program.folder.path());
     }
     let earlier = digest_of(&lock, "manifest", 1);
-    user.good(&["deny", &earlier]);
-    let error = user.bad(4, &["rollback", "csv"]);
+    user.run_ok(&["deny", &earlier]);
+    let error = user.run_err(4, &["rollback", "csv"]);
     assert!(
         error.contains(&format!("`[deny]` refuses {earlier}\n")),
         "{error}"
     );
     assert_eq!(user.call().code, 0);
-    let error = user.bad(2, &["deny", "csv"]);
+    let error = user.run_err(2, &["deny", "csv"]);
     assert!(error.contains("expected a digest"), "{error}");
     let long = "x".repeat(513);
-    user.bad(4, &["deny", &earlier, "--why", &long]);
+    user.run_err(4, &["deny", &earlier, "--why", &long]);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn denied_component_loads_from_no_folder() {
     user.append("tools = [\"tools\"]\n[grants.\"copy.wasm\"]\nskills = [\"calculator\"]\n");
     assert_eq!(user.call().code, 0);
     let digest = skillhost_packages::Digest::of(&count_lines());
-    user.good(&["deny", &digest.to_string(), "--why", "it leaks"]);
+    user.run_ok(&["deny", &digest.to_string(), "--why", "it leaks"]);
     let run = user.call();
     let why = format!("`[deny]` refuses {digest}: it leaks");
     assert!(run.code != 0 && run.stderr.contains(&why), "{run:?}");
@@ -316,7 +316,7 @@ fn update_accepts_no_lower_version_unasked() {
         ("main", "its version `main` cannot be compared with `1.1.0`"),
     ] {
         user.push(&version(pushed), Some("acme"));
-        let error = user.bad(1, &["update", "--accept-signer", "--accept-powers"]);
+        let error = user.run_err(1, &["update", "--accept-signer", "--accept-powers"]);
         assert!(error.contains(why), "{error}");
         assert!(error.contains("; `--accept-downgrade` accepts"), "{error}");
     }
@@ -325,14 +325,14 @@ fn update_accepts_no_lower_version_unasked() {
     user.push(&version("1.0.0"), Some("acme"));
     let edited = lock.replacen("version = \"1.1.0\"", "version = \"0.1.0\"", 1);
     user.program.write("skillhost.lock", edited);
-    let error = user.bad(1, &["update"]);
+    let error = user.run_err(1, &["update"]);
     assert!(error.contains("is lower than `1.1.0`"), "{error}");
     user.program.write("skillhost.lock", lock);
-    user.good(&["update", "--accept-downgrade"]);
+    user.run_ok(&["update", "--accept-downgrade"]);
     assert_eq!(digest_of(&user.lock(), "version", 0), "1.0.0");
     // The same version may have other bytes, and `update` says so.
     user.push(&with_section(version("1.0.0"), "{}"), Some("acme"));
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     assert!(
         shown.contains("  version: 1.0.0, with other bytes\n"),
         "{shown}"

@@ -25,11 +25,11 @@ impl User {
         let (reference, key) = (self.skill_reference(), key.map(|key| format!("{key}.key")));
         let mut arguments = vec!["push", &*reference, "author/report"];
         arguments.extend(key.iter().flat_map(|key| ["--key", key]));
-        self.good(&arguments)
+        self.run_ok(&arguments)
     }
 
     pub(super) fn add_skill(&self) -> String {
-        self.good(&["add", "--skill", &self.skill_reference()])
+        self.run_ok(&["add", "--skill", &self.skill_reference()])
     }
 
     pub(super) fn read_skill(&self) -> Run {
@@ -88,7 +88,7 @@ fn signed_skill_goes_from_author_to_call() {
         lock.contains("[[skill]]") && lock.contains("\"scripts/run.py\" = \"sha256:"),
         "{lock}"
     );
-    let checked = user.good(&["lock", "--check"]);
+    let checked = user.run_ok(&["lock", "--check"]);
     assert!(
         checked.starts_with("0 components and 1 skill locked"),
         "{checked}"
@@ -99,13 +99,13 @@ fn signed_skill_goes_from_author_to_call() {
     let read = user.read_skill();
     assert_eq!(read.code, 0, "{read:?}");
     assert!(read.stdout.contains("# Reports"), "{read:?}");
-    let listed = user.good(&["skills"]);
+    let listed = user.run_ok(&["skills"]);
     assert!(
         listed.contains("report") && listed.contains("calculator"),
         "{listed}"
     );
-    assert!(user.good(&["store", "list"]).contains("files of report"));
-    user.good(&["store", "clean"]);
+    assert!(user.run_ok(&["store", "list"]).contains("files of report"));
+    user.run_ok(&["store", "clean"]);
     assert_eq!(user.read_skill().code, 0);
     assert_eq!(user.registry.take_heads(), [""; 0]);
 
@@ -118,17 +118,17 @@ fn signed_skill_goes_from_author_to_call() {
         "{error:?}"
     );
     assert_eq!(user.registry.take_heads(), [""; 0]);
-    assert_eq!(user.good(&["fetch"]), "report: fetched\n");
-    assert_eq!(user.good(&["fetch"]), "report: in the store\n");
+    assert_eq!(user.run_ok(&["fetch"]), "report: fetched\n");
+    assert_eq!(user.run_ok(&["fetch"]), "report: in the store\n");
     assert_eq!(user.read_skill().code, 0);
 
     assert!(
-        user.bad(2, &["remove", "report"])
+        user.run_err(2, &["remove", "report"])
             .contains("there is no component `report`")
     );
-    user.good(&["remove", "--skill", "report"]);
+    user.run_ok(&["remove", "--skill", "report"]);
     assert_ne!(user.read_skill().code, 0);
-    user.good(&["store", "clean"]);
+    user.run_ok(&["store", "clean"]);
     let left = fs::read_dir(user.path("data/skillhost/store/skills")).unwrap();
     assert_eq!(left.count(), 0);
 }
@@ -159,9 +159,9 @@ fn changed_files_are_not_served() {
     ] {
         assert!(error.stderr.contains(part), "{part}: {error:?}");
     }
-    user.bad(1, &["lock", "--check"]);
+    user.run_err(1, &["lock", "--check"]);
     user.registry.take_heads();
-    assert_eq!(user.good(&["fetch"]), "report: unpacked again\n");
+    assert_eq!(user.run_ok(&["fetch"]), "report: unpacked again\n");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     assert_eq!(user.read_skill().code, 0);
 }
@@ -182,7 +182,7 @@ fn update_shows_changes_of_skill() {
         Some("one"),
     );
     user.add_skill();
-    assert_eq!(user.good(&["update"]), "report is up to date\n");
+    assert_eq!(user.run_ok(&["update"]), "report is up to date\n");
     let new = skill_md("# One\nfirst\n\u{1b}[2Jsecond\nlast\n");
     let files = [
         ("SKILL.md", &*new),
@@ -193,7 +193,7 @@ fn update_shows_changes_of_skill() {
     user.push_skill(&files, Some("one"));
     // The locked files are served until the update.
     assert!(!user.read_skill().stdout.contains("second"));
-    let shown = user.good(&["update", "report"]);
+    let shown = user.run_ok(&["update", "report"]);
     let (_, shown) = shown.split_once("\n  manifest: ").unwrap();
     let (_, changes) = shown.split_once('\n').unwrap();
     assert_eq!(
@@ -204,17 +204,17 @@ fn update_shows_changes_of_skill() {
     );
     assert!(user.read_skill().stdout.contains("second"));
     user.push_skill(&files[..2], Some("two"));
-    let error = user.bad(1, &["update"]);
+    let error = user.run_err(1, &["update"]);
     assert!(
         error.contains("another signer; `--accept-signer`"),
         "{error}"
     );
-    user.good(&["update", "--accept-signer"]);
-    user.good(&["lock", "--check"]);
+    user.run_ok(&["update", "--accept-signer"]);
+    user.run_ok(&["lock", "--check"]);
     // A long difference is cut.
     let long: String = (0..100).map(|line| format!("line {line}\n")).collect();
     user.push_skill(&[("SKILL.md", &skill_md(&long))], Some("two"));
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     assert!(
         shown.contains("    and 64 lines more differ; compare `/"),
         "{shown}"
@@ -223,9 +223,9 @@ fn update_shows_changes_of_skill() {
     // A long line is shown where it differs.
     let long = |end: &str| skill_md(&format!("# One\n{}{end}\n", "word ".repeat(100)));
     user.push_skill(&[("SKILL.md", &long("rules"))], Some("two"));
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     user.push_skill(&[("SKILL.md", &long("secrets"))], Some("two"));
-    let shown = user.good(&["update"]);
+    let shown = user.run_ok(&["update"]);
     assert!(
         shown.contains("word rules\n") && shown.contains("word secrets\n"),
         "{shown}"
@@ -238,14 +238,14 @@ fn refuses_second_skill_with_locked_name() {
     user.push_skill(&[("SKILL.md", &skill_md("# Locked\n"))], None);
     user.program.write("skills/report/SKILL.md", "# Mine\n");
     let reference = user.skill_reference();
-    let error = user.bad(4, &["add", "--skill", &reference]);
+    let error = user.run_err(4, &["add", "--skill", &reference]);
     assert!(
         error.contains("there is another skill `report` in `/"),
         "{error}"
     );
     fs::remove_dir_all(user.path("skills/report")).unwrap();
-    user.good(&["add", "--skill", &reference]);
-    let error = user.bad(2, &["add", "--skill", &reference]);
+    user.run_ok(&["add", "--skill", &reference]);
+    let error = user.run_err(2, &["add", "--skill", &reference]);
     assert!(error.contains("there is a skill `report` from"), "{error}");
     user.program.write("skills/report/SKILL.md", "# Mine\n");
     let error = user.read_skill();
@@ -264,7 +264,7 @@ fn refuses_invalid_or_untrusted_skills() {
     let reference = user.skill_reference();
     user.program
         .write("author/report/SKILL.md", "# No frontmatter\n");
-    let error = user.bad(4, &["push", &reference, "author/report"]);
+    let error = user.run_err(4, &["push", &reference, "author/report"]);
     assert!(
         error.contains("[frontmatter-required]") && error.contains("fix them first"),
         "{error}"
@@ -272,18 +272,18 @@ fn refuses_invalid_or_untrusted_skills() {
     user.program
         .write("author/report/SKILL.md", skill_md("# One\n"));
     std::os::unix::fs::symlink("/etc/passwd", user.path("author/report/link")).unwrap();
-    let error = user.bad(4, &["push", &reference, "author/report"]);
+    let error = user.run_err(4, &["push", &reference, "author/report"]);
     assert!(error.contains("`link` is a symlink"), "{error}");
     fs::remove_file(user.path("author/report/link")).unwrap();
-    user.good(&["push", &reference, "author/report"]);
+    user.run_ok(&["push", &reference, "author/report"]);
     // A skill is not a component.
-    let error = user.bad(4, &["add", &reference]);
+    let error = user.run_err(4, &["add", &reference]);
     assert!(error.contains("not a component"), "{error}");
     let config = user.files()[0].clone().unwrap();
     user.program.write(
         "skillhost.toml",
         format!("require_signatures = true\n{config}"),
     );
-    let error = user.bad(4, &["add", "--skill", &reference]);
+    let error = user.run_err(4, &["add", "--skill", &reference]);
     assert!(error.contains("has no rule in `[trust]`"), "{error}");
 }

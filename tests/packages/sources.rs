@@ -39,7 +39,7 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
         .script("home/hooks/reference-transaction", &hook);
     let (server, first) = server_with_skill();
     let source = server.source("@main#skills/reports");
-    let shown = user.good(&["add", "--skill", &source]);
+    let shown = user.run_ok(&["add", "--skill", &source]);
     for part in [
         &*format!("reports from {source}\n"),
         &format!("commit: {first}\n"),
@@ -59,15 +59,15 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
     server.write("skills/reports/SKILL.md", &SKILL.replace("One", "Two"));
     let second = server.commit();
     let heads = server.heads().len();
-    user.good(&["lock", "--check"]);
-    let read = || user.good(&["call", "read_skill", "skill_name=reports"]);
+    user.run_ok(&["lock", "--check"]);
+    let read = || user.run_ok(&["call", "read_skill", "skill_name=reports"]);
     assert!(read().contains("# One"));
     assert_eq!(server.heads().len(), heads);
     // On another machine, the store is empty.
     fs::rename(user.path("data"), user.path("old")).unwrap();
-    assert!(user.good(&["fetch"]).contains("reports: fetched"));
+    assert!(user.run_ok(&["fetch"]).contains("reports: fetched"));
     assert!(read().contains("# One"));
-    let updated = user.good(&["update"]);
+    let updated = user.run_ok(&["update"]);
     let commits = format!("commit: {first} -> {second}\n");
     for part in [&*commits, "- # One", "+ # Two"] {
         assert!(updated.contains(part), "{part}: {updated}");
@@ -119,11 +119,11 @@ fn refused_sources_change_nothing() {
         "git+http://git.example/acme/skills",
         "http://site.example#reports",
     ] {
-        user.bad(2, &["add", "--skill", source]);
+        user.run_err(2, &["add", "--skill", source]);
     }
     assert!(server.heads().is_empty());
     // Only skills come from git repositories.
-    user.bad(2, &["add", &server.source("#skills/reports")]);
+    user.run_err(2, &["add", &server.source("#skills/reports")]);
     let id = server.blob(SKILL.as_bytes());
     let link = server.blob(b"../../../skillhost.toml");
     let skill = format!("100644 blob {id}\tSKILL.md\n");
@@ -133,7 +133,7 @@ fn refused_sources_change_nothing() {
         (format!("100644 blob {id}\t.git"), "contains '.git'"),
     ] {
         server.commit_tree(&format!("{skill}{entry}\n"));
-        let refused = user.bad(4, &["add", "--skill", &server.source("")]);
+        let refused = user.run_err(4, &["add", "--skill", &server.source("")]);
         assert!(refused.contains(why), "{entry}: {refused}");
     }
     let config = format!(
@@ -145,7 +145,7 @@ fn refused_sources_change_nothing() {
         server.source("#skills/reports"),
         format!("http://{authority}#reports"),
     ] {
-        let refused = user.bad(4, &["add", "--skill", &source]);
+        let refused = user.run_err(4, &["add", "--skill", &source]);
         assert!(refused.contains("`require_signatures` is set"), "{refused}");
     }
 }
@@ -173,14 +173,14 @@ fn skill_of_site_is_locked() {
     };
     offer(SKILL);
     let site = format!("http://{}", user.registry.authority);
-    let missing = user.bad(4, &["add", "--skill", &format!("{site}#other")]);
+    let missing = user.run_err(4, &["add", "--skill", &format!("{site}#other")]);
     assert!(
         missing.contains("no skill `other`; it has: reports"),
         "{missing}"
     );
-    user.good(&["add", "--skill", &format!("{site}#reports")]);
-    user.good(&["lock", "--check"]);
-    let read = || user.good(&["call", "read_skill", "skill_name=reports"]);
+    user.run_ok(&["add", "--skill", &format!("{site}#reports")]);
+    user.run_ok(&["lock", "--check"]);
+    let read = || user.run_ok(&["call", "read_skill", "skill_name=reports"]);
     assert!(read().contains("# One"));
     offer("---\nname: reports\ndescription: Writes reports\n---\n# Two\n");
     fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
@@ -189,7 +189,7 @@ fn skill_of_site_is_locked() {
         other.stderr.contains("has other bytes than the lock file"),
         "{other:?}"
     );
-    user.good(&["update"]);
+    user.run_ok(&["update"]);
     assert!(read().contains("# Two"));
 }
 
@@ -204,7 +204,7 @@ fn lock_file_of_another_program_is_imported() {
         .lines()
         .find_map(|line| line.strip_prefix("manifest = "));
     let manifest = manifest.unwrap().trim_matches('"').to_owned();
-    user.good(&["remove", "--skill", "report"]);
+    user.run_ok(&["remove", "--skill", "report"]);
     let place = format!("{}/acme/report", user.registry.authority);
     user.program.write(
         "toolhive.lock.yaml",
@@ -232,7 +232,7 @@ fn lock_file_of_another_program_is_imported() {
         config.ends_with(&table) && config.matches("skills_from").count() == 1,
         "{config}"
     );
-    let read = user.good(&["call", "read_skill", "skill_name=a-report"]);
+    let read = user.run_ok(&["call", "read_skill", "skill_name=a-report"]);
     assert!(read.contains("# One"), "{read}");
     let again = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert!(
@@ -252,12 +252,12 @@ fn lock_file_of_another_program_is_imported() {
     );
     assert!(user.files()[0].as_ref().unwrap().contains(own));
     user.program.write("skills-lock.json", "{\"version\": 1}");
-    let wrong = user.bad(4, &["add", "--skills-from", "skills-lock.json"]);
+    let wrong = user.run_err(4, &["add", "--skills-from", "skills-lock.json"]);
     assert!(
         wrong.contains("it is not a lock file of `npx skills`"),
         "{wrong}"
     );
-    user.bad(2, &["add", "--skills-from", "skills-lock.json", "--skill"]);
+    user.run_err(2, &["add", "--skills-from", "skills-lock.json", "--skill"]);
 }
 
 #[test]
@@ -336,14 +336,14 @@ fn git_ends_with_the_program_without_leftovers() {
     // The repositories are in the store, which removes them once they are an hour old.
     assert_eq!(count(&temporary), 0);
     let skills = user.path("data/skillhost/store/skills");
-    user.good(&["store", "clean"]);
+    user.run_ok(&["store", "clean"]);
     assert_eq!(count(&skills), 2);
     for entry in fs::read_dir(&skills).unwrap() {
         let folder = File::open(entry.unwrap().path()).unwrap();
         let long_ago = SystemTime::now() - Duration::from_secs(2 * 60 * 60);
         folder.set_modified(long_ago).unwrap();
     }
-    user.good(&["store", "clean"]);
+    user.run_ok(&["store", "clean"]);
     assert_eq!(count(&skills), 0);
 }
 

@@ -49,7 +49,7 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
         let run = user.run(arguments);
         if code == 1 && arguments == UPDATE {
             // Removes the new version's bytes, which `update` downloaded to compare.
-            user.good(&["store", "clean"]);
+            user.run_ok(&["store", "clean"]);
         }
         let changed = before.difference(&State::read(folder));
         let is_refused = run.code == code && run.stderr.contains(&why);
@@ -62,7 +62,7 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     state.restore(folder);
-    user.good(CHECK);
+    user.run_ok(CHECK);
 }
 
 fn case<'c>(
@@ -549,7 +549,7 @@ fn changed_files_of_skills_are_refused() {
     );
     // The mode of a file may differ: the host never executes it.
     set_mode(&user, &within("report/scripts/run.py"), 0o555);
-    user.good(CHECK);
+    user.run_ok(CHECK);
     assert_eq!(user.read_skill().code, 0);
 }
 
@@ -892,7 +892,7 @@ fn changed_registries_are_refused() {
         ],
     );
     user.registry.put_manifest("1", &good);
-    assert_eq!(user.good(UPDATE), "csv is up to date\n");
+    assert_eq!(user.run_ok(UPDATE), "csv is up to date\n");
 }
 
 #[test]
@@ -1049,7 +1049,7 @@ fn fetch_replaces_symlinked_blob_and_keeps_target() {
     user.program.write("target", "somebody's file");
     fs::remove_file(&blob).unwrap();
     symlink(user.path("target"), &blob).unwrap();
-    assert_eq!(user.good(FETCH), "csv: fetched\n");
+    assert_eq!(user.run_ok(FETCH), "csv: fetched\n");
     assert!(!blob.is_symlink());
     let target = fs::read_to_string(user.path("target")).unwrap();
     assert_eq!(target, "somebody's file");

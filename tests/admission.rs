@@ -193,7 +193,7 @@ fn changed_bytes_serve_if_operators_rules_allow() {
     let problems = strict.problems().join("\n");
     assert!(problems.contains("pins are required"), "{problems}");
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     // The file of another trusted owner needs a pin.
     chown(&file, Some(54_321), None).unwrap();

@@ -347,7 +347,7 @@ fn unread_and_slow_bodies_end_with_the_call() {
     let (fast, sent) = WebServer::start_endless(head, piece, Duration::ZERO);
     let rules = format!("http://{}\", \"http://{}", slow.authority, fast.authority);
     let program = program(&grant(&rules, "limits = { time = \"3s\" }"));
-    // The host takes no more of a body than the guest reads.
+    // The host reads no more of a body than the guest.
     let unread = json!({"host": fast.authority, "path": "/", "read": "none"});
     let results = send(&program, &json!([unread]));
     assert_eq!(results[0]["status"], 200, "{results:?}");
@@ -423,24 +423,24 @@ fn guest_sends_secret_where_granted_without_learning_it() {
     program.write("c.toml", config.replace(&rule, &rules));
     program.write("ca.pem", &authority.certificate);
     write_private(&program, "token", &format!("{CANARY}\n"));
-    let with = |host: &str, path: &str, name: &str, value: &str, body: &str| {
+    let post = |host: &str, path: &str, name: &str, value: &str, body: &str| {
         json!({"scheme": "https", "host": host, "path": path, "headers": [[name, value]],
                "method": "POST", "body": body})
     };
     let token = "Bearer ${TOKEN}";
     let denied = Some("ErrorCode::HttpRequestDenied");
     let cases = [
-        (with(host, "/", "authorization", token, ""), None),
-        (with(host, "/", "x-authorization", token, ""), denied),
-        (with(host, "/${TOKEN}", "x-a", "", ""), denied),
+        (post(host, "/", "authorization", token, ""), None),
+        (post(host, "/", "x-authorization", token, ""), denied),
+        (post(host, "/${TOKEN}", "x-a", "", ""), denied),
         (
-            with(host, "/?a=${TOKEN}", "authorization", token, ""),
+            post(host, "/?a=${TOKEN}", "authorization", token, ""),
             denied,
         ),
         // A body is not changed: the server gets the placeholder.
-        (with(host, "/", "x-a", "", "${TOKEN}"), None),
+        (post(host, "/", "x-a", "", "${TOKEN}"), None),
         (
-            with(
+            post(
                 host,
                 "/",
                 "skillhost-placeholder",
@@ -450,11 +450,11 @@ fn guest_sends_secret_where_granted_without_learning_it() {
             None,
         ),
         (
-            with(host, "/", "authorization", "aaaaaaaaaaaaaaaa", ""),
+            post(host, "/", "authorization", "aaaaaaaaaaaaaaaa", ""),
             None,
         ),
         (
-            with(echo_host, "/", "authorization", token, ""),
+            post(echo_host, "/", "authorization", token, ""),
             Some("hyper error: error reading a body from connection"),
         ),
     ];
@@ -493,7 +493,7 @@ fn guest_sends_secret_where_granted_without_learning_it() {
     // Without the authority's certificate, the server is not trusted.
     let config = fs::read_to_string(program.folder.path().join("c.toml")).unwrap();
     program.write("c.toml", config.replace("ca_file", "# ca_file"));
-    let results = send(&program, &json!([with(host, "/", "x-a", "", "")]));
+    let results = send(&program, &json!([post(host, "/", "x-a", "", "")]));
     assert_eq!(results[0]["error"], "ErrorCode::TlsCertificateError");
 }
 
@@ -535,19 +535,19 @@ fn guest_cannot_forge_grant_or_outcome() {
 fn start_fails_without_usable_secret_file() {
     let secret = "secrets.TOKEN = { file = \"token\", header = \"x\", hosts = [\"e.org\"] }";
     let program = program(&grant("https://e.org", secret));
-    let fails = |expected: &str| {
+    let assert_fails_with = |expected: &str| {
         let run = call(&program, &json!([]));
         assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
         assert!(run.stderr.contains("of the secret `TOKEN`"), "{run:?}");
         assert!(run.stderr.contains(expected), "{run:?}");
     };
-    fails("No such file");
+    assert_fails_with("No such file");
     program.write("token", CANARY);
-    fails("set its mode to 0600");
+    assert_fails_with("set its mode to 0600");
     write_private(&program, "token", "\n");
-    fails("it is empty");
+    assert_fails_with("it is empty");
     write_private(&program, "token", "a\nb");
-    fails("characters that a header cannot have");
+    assert_fails_with("characters that a header cannot have");
     write_private(&program, "token", CANARY);
     let run = call(&program, &json!([]));
     assert_eq!(run.code, 0, "{run:?}");

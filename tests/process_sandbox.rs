@@ -117,14 +117,14 @@ fn required_sandbox_is_complete_or_start_fails() {
     }
     let run = program.run(&[&call[..], &["--confine", "off"]].concat());
     assert_eq!((run.code, &*run.stderr), (0, ""), "{run:?}");
-    // A configuration that the command line did not name cannot set it.
+    // A configuration that was found in the current folder cannot set it.
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
     assert!(run.stderr.contains("`process` leads out of"), "{run:?}");
 }
 
 #[test]
 fn confined_process_knows_machine_memory() {
-    // By default, a call may use at most a quarter of it.
+    // The memory limit of a call is at most a quarter of the machine's memory.
     let program = program();
     for memory in ["257MiB", "1GiB", "4GiB"] {
         let text = format!("skills = [\"skills\"]\nlimits.memory = \"{memory}\"\n");
@@ -216,7 +216,7 @@ fn replaced_tools_folder_keeps_working() {
 #[test]
 fn knows_groups_after_account_files_were_replaced() {
     if !is_root() {
-        return; // Only root mounts folders; CI is root.
+        return; // Only root can mount folders; CI runs as root.
     }
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
@@ -227,7 +227,7 @@ fn knows_groups_after_account_files_were_replaced() {
     replace("passwd", "root:x:0:0::/:\n");
     replace("group", "root:x:0:\n");
     fs::create_dir(at("tools")).unwrap();
-    // The members of its group, root alone, are trusted.
+    // Its group can write the folder, and only root is in the group.
     fs::set_permissions(at("tools"), fs::Permissions::from_mode(0o775)).unwrap();
     let mut server = Command::new("unshare");
     server
@@ -359,14 +359,14 @@ fn unconfined_processes_run_no_confined_code() {
         assert_eq!(run.code, 0, "{run:?}");
         (code("."), code("confined"))
     };
-    let (open, confined) = call("auto");
-    assert!(open == 0 && confined > 0, "{open} {confined}");
+    let (unconfined, confined) = call("auto");
+    assert!(unconfined == 0 && confined > 0, "{unconfined} {confined}");
     // An unconfined process does not run the confined one's code.
-    let (open, _) = call("off");
-    assert!(open > 0);
+    let (unconfined, _) = call("off");
+    assert!(unconfined > 0);
     // A confined process runs what an unconfined one compiled.
     fs::remove_dir_all(cache.join("confined")).unwrap();
-    assert_eq!(call("auto"), (open, 0));
+    assert_eq!(call("auto"), (unconfined, 0));
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn missing_part_warns_or_fails_when_required() {
     let folders = Folders::new();
     let root = folders.root.to_str().unwrap();
     let call = |confine| ["--skills", root, "call", "--confine", confine, "none"];
-    // The last filter that answers a call decides.
+    // Each kernel adds a filter of system calls. The newest filter that answers a call decides.
     let kernels: [(fn(), &str); 3] = [
         (
             || answer_landlock_with(Answer::Unknown),
@@ -530,7 +530,7 @@ fn missing_part_warns_or_fails_when_required() {
         let run = Program::new().run(&call("auto"));
         let warning = format!("the process sandbox is incomplete: missing {missing}");
         assert!(run.code != 4 && run.stderr.contains(&warning), "{run:?}");
-        // It neither runs nor writes code of confined processes.
+        // Such a process neither runs nor writes the code of confined processes.
         let program = program();
         let cache = program.folder.path().join("own-cache");
         let arguments = ["call", "--skills", "skills", "--confine", "auto"];

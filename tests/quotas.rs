@@ -28,7 +28,7 @@ use crate::support::{
     run_in_own_process,
 };
 
-/// Tools that do the same, more than can share the third-party slots.
+/// The last letters of tools that do the same. The slots do not suffice for a share each.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// The maximum time of most small calls. The promise is 250 ms. Tests allow four times as much,
@@ -131,8 +131,8 @@ fn start(
     calls
 }
 
-/// Drops endless calls one by one, and checks that waiting ones take their slots: `most` at a
-/// time, while there are enough.
+/// Drops endless calls one by one, and checks that waiting ones get their slots. At most `most`
+/// run at a time.
 async fn end_one_by_one(
     host: &Host,
     calls: Vec<tokio::task::JoinHandle<Result<Output, CallError>>>,
@@ -153,7 +153,7 @@ async fn end_one_by_one(
     }
 }
 
-fn named(what: &str, names: &[&str]) -> Vec<String> {
+fn tool_names(what: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{what}_{name}")).collect()
 }
 
@@ -186,7 +186,7 @@ fn built_in_calls_are_answered_beside_looping_guests() {
             for (tool, arguments) in small_calls() {
                 host.call(tool, arguments).await.unwrap();
             }
-            let loops = start(&host, &named("compute", flooding), times);
+            let loops = start(&host, &tool_names("compute", flooding), times);
             until("the loops do not run", || host.occupancy().running >= 16).await;
             let mut took = Vec::new();
             for _ in 0..10 {
@@ -221,7 +221,7 @@ fn stdio_answers_built_in_calls_beside_looping_guests() {
     for (tool, arguments) in small_calls() {
         client.call(tool, arguments);
     }
-    for tool in named("compute", &TOOLS) {
+    for tool in tool_names("compute", &TOOLS) {
         for _ in 0..8 {
             client.send("tools/call", json!({"name": tool, "arguments": {}}));
         }
@@ -256,7 +256,7 @@ fn http_answers_built_in_calls_beside_looping_guests() {
     for (tool, arguments) in small_calls() {
         ask(1, tool, arguments);
     }
-    let loops: Vec<Client> = named("compute", &TOOLS)
+    let loops: Vec<Client> = tool_names("compute", &TOOLS)
         .iter()
         .flat_map(|tool| [tool; 8])
         .map(|tool| {
@@ -291,8 +291,8 @@ fn flood_of_one_tool_spares_other_tools() {
         .load(load);
     let host = build(host);
     on_two_threads(async {
-        let mut flood = start(&host, &named("compute", &TOOLS[..1]), 100);
-        // A quarter of the slots and of the queue.
+        let mut flood = start(&host, &tool_names("compute", &TOOLS[..1]), 100);
+        // A quarter of the slots and of the queue: 2 calls run and 4 wait.
         until("not all others are refused", || {
             flood.iter().filter(|call| call.is_finished()).count() == 94
         })
@@ -328,7 +328,7 @@ fn calls_per_tool_limits_one_tool() {
         .load(config.load);
     let host = build(host);
     on_two_threads(async {
-        let flood = start(&host, &named("compute", &TOOLS[..1]), 8);
+        let flood = start(&host, &tool_names("compute", &TOOLS[..1]), 8);
         until("not five calls run while three wait", || {
             let now = host.occupancy();
             (now.running, now.waiting) == (5, 3)
@@ -437,17 +437,17 @@ fn third_party_memory_spares_built_in_calls() {
         }
         let before = resident();
         let ended = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ended);
+        let has_ended = Arc::clone(&ended);
         let watch = thread::spawn(move || {
             let mut most = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !has_ended.load(Ordering::Relaxed) {
                 most = most.max(resident());
                 thread::sleep(Duration::from_millis(2));
             }
             most
         });
-        let hogs = start(&host, &named("take", &TOOLS), 8);
-        // All memory but the built-in tools' part is taken, up to a piece of each call.
+        let hogs = start(&host, &tool_names("take", &TOOLS), 8);
+        // The calls take all memory but the built-in tools' part. Each may lack a last piece.
         let all = settled_memory(&host, (MIB << 20) * 5 / 8).await;
         assert!(all <= MIB << 20, "{all}");
         for (tool, arguments) in small_calls() {
@@ -460,7 +460,7 @@ fn third_party_memory_spares_built_in_calls() {
         }
         ended.store(true, Ordering::Relaxed);
         let most = watch.join().unwrap() - before;
-        // Includes the quarter that may be kept between calls.
+        // Includes a quarter more, which the host may keep between calls.
         assert!(most <= (MIB << 20) * 5 / 4 + (16 << 20), "{most}");
         assert_eq!(host.occupancy().memory, 0);
     });
@@ -475,7 +475,7 @@ fn limits_memory_of_one_tool() {
     let host = host_with_mib(&folders, &tools, MIB, UNREACHED).limits(small);
     let host = build(host);
     on_two_threads(async {
-        let hogs = start(&host, &named("take", &TOOLS[..1]), 16);
+        let hogs = start(&host, &tool_names("take", &TOOLS[..1]), 16);
         let taken = settled_memory(&host, MIB << 17).await;
         assert!(taken <= MIB << 18, "{taken}");
         let outcome = host.call("give_up", json!({})).await;
@@ -520,14 +520,14 @@ fn refuses_memory_limit_above_calls_memory() {
     assert!(error.contains("a quarter of the memory"), "{error}");
 }
 
-/// A tool of the program that counts its calls, which wait for the test.
-struct Waiting {
+/// A program tool that counts its calls. Each call waits until the test ends it.
+struct WaitingTool {
     definition: Definition,
     calls: AtomicUsize,
     end: Mutex<mpsc::Receiver<()>>,
 }
 
-impl ProgramTool for Waiting {
+impl ProgramTool for WaitingTool {
     fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -543,7 +543,7 @@ impl ProgramTool for Waiting {
 fn calls_of_program_tools_wait_for_slots() {
     let (end, waiting) = mpsc::channel();
     let schema = json!({"type": "object"}).as_object().cloned().unwrap();
-    let tool = Arc::new(Waiting {
+    let tool = Arc::new(WaitingTool {
         definition: Definition::new("wait", "Wait", "Waits.", schema),
         calls: AtomicUsize::new(0),
         end: Mutex::new(waiting),
@@ -558,7 +558,7 @@ fn calls_of_program_tools_wait_for_slots() {
             tokio::spawn(async move { host.call("wait", json!({})).await })
         };
         let calls: Vec<_> = (0..20).map(|_| call()).collect();
-        // Half of the slots and of the queue are the tool's.
+        // Half of the slots and of the queue: 2 calls run and 4 wait.
         until("no call was refused", || {
             let ended = calls.iter().filter(|call| call.is_finished());
             ended.count() == 14 && tool.calls.load(Ordering::SeqCst) == 2

@@ -1,5 +1,5 @@
 //! Trust: the configuration of the current folder, files that others can change, and
-//! the audit log. Each test tries the denied and the allowed side.
+//! the audit log. Each test tries what is denied and what is allowed.
 
 mod audit_log;
 mod fuse;
@@ -77,7 +77,7 @@ fn server_uses_only_configuration_that_it_is_given() {
     let run = run_in(&program, &["respond", "--format", "openai"], "");
     assert_eq!((run.code, &*run.stdout), (0, ""), "{run:?}");
     assert!(run.stderr.contains(unused), "{}", run.stderr);
-    // With the option it counts.
+    // With `--config`, the configuration applies.
     let named = ["--config", "./skillhost.toml"];
     let run = serve(&program, &named, &calls);
     assert_eq!(run.code, 4, "{run:?}");
@@ -171,7 +171,7 @@ fn found_configuration_applies_to_files_beside_it() {
     assert_eq!((run.code, &*run.stdout), (0, "# Theirs\n"), "{run:?}");
     let said = "the configuration is `skillhost.toml`";
     assert!(run.stderr.contains(said), "{}", run.stderr);
-    // Options of the command line replace it.
+    // Options of the command line replace the configuration.
     for (option, folder) in [("--skills", "../home/skills"), ("--tools", "../home")] {
         let run = run_in(&program, &[option, folder, "tools"], "");
         assert!(!run.stdout.contains("raw_read"), "{run:?}");
@@ -180,7 +180,7 @@ fn found_configuration_applies_to_files_beside_it() {
     }
 }
 
-fn mode(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -206,7 +206,7 @@ fn names_owner_and_mode_of_replaceable_files() {
     ] {
         let refused_verb = if path == "log" { &call } else { &all[..] };
         let path = base.join(path);
-        mode(&path, plain | 0o002);
+        set_mode(&path, plain | 0o002);
         let refused = run(refused_verb);
         assert_eq!(refused.code, code, "{path:?}: {refused:?}");
         assert!(!listed(&refused), "{path:?}: {refused:?}");
@@ -215,18 +215,18 @@ fn names_owner_and_mode_of_replaceable_files() {
         for said in [&*facts, &format!("mode {:04o}", plain | 0o002), "chmod o-w"] {
             assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
         }
-        mode(&path, plain);
+        set_mode(&path, plain);
         assert!(listed(&run(&all)), "{path:?}");
     }
     // Skills are data, and anyone may write them.
-    mode(&base.join("skills"), 0o777);
+    set_mode(&base.join("skills"), 0o777);
     assert!(run(&["skills"]).stdout.contains("theirs"));
 }
 
 #[test]
 fn option_trust_allows_user_and_group() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let program = repository("skills = [\"skills\"]\ntools = [\"tools\"]\n");
     let base = program.folder.path().join("repository");
@@ -243,7 +243,7 @@ fn option_trust_allows_user_and_group() {
         );
         let run = tools(&["--trust", "user:54321"]);
         assert!(run.stdout.contains("raw_read"), "{run:?}");
-        mode(&path, 0o775);
+        set_mode(&path, 0o775);
         let run = tools(&["--trust", "user:54321"]);
         assert!(
             run.stderr.contains("`--trust group:54322`"),
@@ -253,7 +253,7 @@ fn option_trust_allows_user_and_group() {
         let run = tools(&["--trust", "user:54321", "--trust", "group:54322"]);
         assert!(run.stdout.contains("raw_read"), "{run:?}");
         chown(&path, Some(0), Some(0)).unwrap();
-        mode(&path, 0o755);
+        set_mode(&path, 0o755);
     }
     for wrong in ["root", "user:", "user:no-such-user", "all:root"] {
         let run = tools(&["--trust", wrong]);
@@ -267,10 +267,10 @@ fn reload_refuses_component_that_everybody_can_change() {
     let folders = Folders::new();
     let file = folders.outside.join("a.wasm");
     fs::copy(guests().join("count_lines.wasm"), &file).unwrap();
-    mode(&file, 0o644);
+    set_mode(&file, 0o644);
     let builder = builder().tools(&folders.outside);
     let first = build(builder.clone());
-    mode(&file, 0o666);
+    set_mode(&file, 0o666);
     let second = block_on(builder.clone().rebuild(&first)).unwrap();
     let [problem] = second.problems() else {
         panic!("{:?}", second.problems());
@@ -278,7 +278,7 @@ fn reload_refuses_component_that_everybody_can_change() {
     assert!(problem.contains("mode 0666"), "{problem}");
     assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     // A folder that everybody can change fails only the reload.
-    mode(&folders.outside, 0o777);
+    set_mode(&folders.outside, 0o777);
     let error = block_on(builder.rebuild(&first)).err().unwrap();
     assert!(format!("{error:#}").contains("cannot use the tools folder"));
     assert!(
@@ -292,7 +292,7 @@ fn reload_refuses_component_that_everybody_can_change() {
 #[test]
 fn embedder_can_trust_a_user() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let folders = Folders::new();
     let file = folders.outside.join("a.wasm");
@@ -347,7 +347,7 @@ fn skills_symlink_out_of_current_folder_needs_option() {
 }
 
 #[test]
-fn takes_no_cache_from_the_current_folder() {
+fn uses_no_cache_from_current_folder() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     for (home, has_cache) in [("", false), (".", false), (base.to_str().unwrap(), true)] {
@@ -411,7 +411,7 @@ fn refuses_configuration_that_is_symlink_out() {
 #[test]
 fn warns_of_skills_folders_that_others_can_replace() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives folders away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let program = Program::new();
     program.write(
@@ -448,7 +448,7 @@ fn warns_of_skills_folders_that_others_can_replace() {
 #[test]
 fn warns_of_followed_links_that_others_can_redirect() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives folders away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let program = Program::new();
     program.write("skills/own/SKILL.md", "# A\n");
@@ -498,7 +498,7 @@ fn members_of_groups_are_unknown_in_user_namespaces() {
     program.write("c.toml", "skills = [\"skills\"]\n");
     let config = program.folder.path().join("c.toml");
     fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
-    // Inside the namespace the group is root's, whoever is in it outside.
+    // Inside the namespace, the group belongs to root. Its members outside are unknown.
     let inside = "exec unshare --user --map-root-user -- \"$0\" \"$@\"";
     let call = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
     let run = program.run_after_with(inside, &call, "");

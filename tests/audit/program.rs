@@ -120,7 +120,7 @@ fn verifies_a_log() {
         "{}",
         run.stdout
     );
-    // Without a key the chain is checked, and nothing is proven.
+    // Without a key, `verify` checks the chain but proves nothing.
     let run = program.run(&["audit", "verify", "log"]);
     assert_eq!(
         (run.code, &*run.stdout),
@@ -282,7 +282,7 @@ fn refuses_invalid_audit_settings() {
             run.stderr
         );
     }
-    // Settings of the log are an error if no log is named.
+    // Settings of a log are an error if no log is configured.
     for settings in [
         "audit = \"required\"",
         "[audit]\nkey_file = \"key\"",
@@ -539,7 +539,7 @@ fn withholds_unrecorded_answers_on_full_disk() {
         "{}",
         run.stderr
     );
-    // This process has no limit.
+    // Without the limit, the log continues.
     let run = program.run_with(&respond, &message(5));
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!((recorded("output"), recorded("torn")), (answered + 5, 1));

@@ -29,7 +29,7 @@ fn token_of(client: &str) -> String {
     format!("token-of-the-client-{client}")
 }
 
-/// Returns clients with these tables, each with its [token](token_of), and the client
+/// Returns options for clients with these tables and [tokens](token_of), and for the client
 /// without a name.
 fn clients(tables: &[(&str, &str)]) -> HttpOptions {
     clients_with(tables, |_| {})
@@ -209,15 +209,22 @@ fn skill_out_of_scope_is_unknown() {
         ("skills/get", json!({"uri": "skill://NAME/SKILL.md"})),
     ];
     for (method, params) in asked {
-        let of = |name: &str| {
+        let answer_for = |name: &str| {
             let params = params.to_string().replace("NAME", name);
             let params = serde_json::from_str(&params).unwrap();
             let answer = ask(&server, Some("guest"), method, params);
             (answer.status, answer.body.replace(name, "NAME"))
         };
-        assert_eq!(of("secret-plans"), of("secret-plant"), "{method} {params}");
-        let (_, own) = of("public-notes");
-        assert!(own != of("secret-plans").1, "{method} {params}: {own}");
+        assert_eq!(
+            answer_for("secret-plans"),
+            answer_for("secret-plant"),
+            "{method} {params}"
+        );
+        let (_, own) = answer_for("public-notes");
+        assert!(
+            own != answer_for("secret-plans").1,
+            "{method} {params}: {own}"
+        );
     }
 }
 

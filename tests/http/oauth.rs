@@ -180,7 +180,7 @@ fn follows_changed_keys_of_address_and_file() {
 
 /// Replaces the keys at an issuer's address. An unknown key makes the server ask again.
 fn replace_keys_at_an_address() {
-    let (old, new, never) = (
+    let (old, new, unknown) = (
         SigningKey::new("old"),
         SigningKey::new("new"),
         SigningKey::new("x"),
@@ -205,12 +205,12 @@ fn replace_keys_at_an_address() {
     assert_eq!(issuer.asked(), before);
     // The server asks an issuer at most every ten seconds, whatever keys tokens name.
     for _ in 0..5 {
-        assert_eq!(status(&never), 401);
+        assert_eq!(status(&unknown), 401);
     }
     assert!(issuer.asked() <= before + 1, "{}", issuer.asked());
     *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
     wait_until("the new key is not fetched", || {
-        assert_eq!(status(&never), 401);
+        assert_eq!(status(&unknown), 401);
         thread::sleep(PAUSE);
         status(&new) == 200
     });
@@ -285,7 +285,7 @@ fn bad_issuer_affects_only_its_own_tokens() {
                 );
                 let mut server = serve(&program, &issuer.url(), &line);
                 let log = server.child.collect_stderr();
-                // Other clients do not wait. An issuer can take twice this time.
+                // Other clients do not wait for the issuer, which can take twice this time.
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));

@@ -75,16 +75,16 @@ impl TlsServer {
     }
 
     /// Sends a request with Python.
-    fn ask(&self, mut what: Value) -> Value {
+    fn ask(&self, mut peer_request: Value) -> Value {
         let at = |name: &str| self.program.folder.path().join(name).display().to_string();
-        what["port"] = self.address.port().into();
-        what["authority"] = at("ca.crt").into();
-        if let Some(name) = what["client"].as_str().map(str::to_owned) {
-            what["certificate"] = at(&format!("{name}.crt")).into();
-            what["key"] = at(&format!("{name}.key")).into();
+        peer_request["port"] = self.address.port().into();
+        peer_request["authority"] = at("ca.crt").into();
+        if let Some(name) = peer_request["client"].as_str().map(str::to_owned) {
+            peer_request["certificate"] = at(&format!("{name}.crt")).into();
+            peer_request["key"] = at(&format!("{name}.key")).into();
         }
         let mut python = Command::new("python3");
-        let run = process::output(python.arg(PEER).arg(what.to_string()));
+        let run = process::output(python.arg(PEER).arg(peer_request.to_string()));
         let answer = serde_json::from_slice(&run.stdout);
         answer.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)))
     }
@@ -101,11 +101,11 @@ impl TlsServer {
             headers.insert("Authorization".into(), format!("Bearer {token}").into());
         }
         let body = String::from_utf8(request.body).unwrap();
-        let mut what = json!({"path": "/mcp", "body": body, "headers": headers});
+        let mut peer_request = json!({"path": "/mcp", "body": body, "headers": headers});
         if let Some(client) = client {
-            what["client"] = client.into();
+            peer_request["client"] = client.into();
         }
-        self.ask(what)
+        self.ask(peer_request)
     }
 
     fn serial(&self) -> String {
@@ -131,9 +131,9 @@ fn read() -> Request {
 fn serves_tls_1_2_and_1_3() {
     let server = TlsServer::with_options(program(&Authority::new(), ""));
     for (version, name) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
-        let answer = server.ask(json!({"path": "/metrics", "version": version, "again": true}));
+        let answer = server.ask(json!({"path": "/metrics", "version": version, "reconnect": true}));
         assert_eq!(answer["status"], 200, "{answer}");
-        assert_eq!(answer["went_on"], true, "{answer}");
+        assert_eq!(answer["resumed"], true, "{answer}");
         assert_eq!(
             (&answer["version"], &answer["protocol"]),
             (&name.into(), &"http/1.1".into())
@@ -173,10 +173,10 @@ fn serves_tls_1_2_and_1_3() {
 
 #[test]
 fn serves_changed_certificate_unless_it_is_bad() {
-    let put_another_key_beside = |folder: &Path| {
+    let replace_only_certificate = |folder: &Path| {
         fs::copy(folder.join("other/tls.crt"), folder.join("first/tls.crt")).unwrap();
     };
-    let put_a_fifo = |folder: &Path| {
+    let replace_with_fifo = |folder: &Path| {
         fs::remove_file(folder.join("first/tls.crt")).unwrap();
         let path = folder.join("first/tls.crt");
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -184,13 +184,13 @@ fn serves_changed_certificate_unless_it_is_bad() {
     let remove = |folder: &Path| fs::remove_dir_all(folder.join("first")).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let log = replace_certificate(put_another_key_beside);
+            let log = replace_certificate(replace_only_certificate);
             let reason = "it is not the key of the certificate";
             assert!(log.contains(reason), "{log}");
         });
         scope.spawn(|| replace_certificate(remove));
         scope.spawn(|| {
-            let log = replace_certificate(put_a_fifo);
+            let log = replace_certificate(replace_with_fifo);
             let reason = "`tls/tls.crt`: it is not a regular file but a FIFO";
             assert!(log.contains(reason), "{log}");
         });
@@ -214,7 +214,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     let mut logged = String::new();
     let mut until_logged = |line| {
         while !logged.contains(line) {
-            // The watchdog ends a slow server, and so its log.
+            // The log ends only if the watchdog ends a slow server.
             assert_ne!(log.read_line(&mut logged).unwrap(), 0, "{logged}");
         }
     };
@@ -237,7 +237,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
 }
 
 #[test]
-fn refuses_pages_that_came_without_tls() {
+fn refuses_origins_without_tls() {
     let authority = Authority::new();
     let server = TlsServer::with_options(program(&authority, ""));
     let port = server.address.port();
@@ -259,7 +259,7 @@ fn names_files_that_cannot_be_used() {
         params.not_before = date_time_ymd(2000, 1, 1);
     });
     write_pair(&program, "expired", &expired);
-    // The expired one is intermediate.
+    // The expired certificate comes second, where intermediate ones do.
     let chain = format!("{}{}", other.certificate, expired.certificate);
     program.write("chain.crt", chain);
     let early = authority.sign(&["localhost"], |params| {
@@ -420,10 +420,10 @@ fn evicts_peer_with_unfinished_handshake() {
     };
     // The start of a handshake's first message.
     let hello: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
-    // More than there are slots: the oldest are evicted.
+    // There are fewer slots than these connections, so the oldest are evicted.
     let begun: Vec<_> = (0..20).map(|_| begin(hello)).collect();
     assert_eq!(server.call(None, None)["status"], 200);
-    // Connections that are still open would evict those below.
+    // Wait until they are closed, because open ones would evict those below.
     for mut stream in begun {
         stream.shutdown(Shutdown::Write).unwrap_or_default();
         stream
@@ -437,13 +437,13 @@ fn evicts_peer_with_unfinished_handshake() {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        // Its bytes come one by one, each within `header_time`.
+        // The peer sends its bytes one by one, each within `header_time`.
         let mut rest = hello.iter().chain(std::iter::repeat(&0));
         let mut closed = || stream.write_all(&[*rest.next().unwrap()]).is_err();
         while !closed() {
             assert!(
                 started.elapsed() < Duration::from_secs(10),
-                "it holds a place"
+                "the peer keeps its slot"
             );
             thread::sleep(Duration::from_millis(100));
         }
@@ -468,7 +468,7 @@ fn certificate_identifies_client() {
          [clients.c]\ncertificate_names = [\"c.example\"]\nskills = [\"b\"]\n"
     );
     let program = program(&authority, &config);
-    // One authority is about to replace the other.
+    // The server accepts two authorities, as while one replaces the other.
     let (old, clients) = (Authority::new(), Authority::new());
     let both = format!("{}{}", old.certificate, clients.certificate);
     program.write("clients.crt", both);
@@ -501,7 +501,7 @@ fn certificate_identifies_client() {
         (Some("several"), None, 401),
         (None, None, 401),
         (None, Some(token), 200),
-        // The token decides.
+        // With a certificate and a token, the token decides.
         (Some("host"), Some(token), 200),
         (Some("nobody"), Some(token), 200),
         (Some("host"), Some("token-of-nobody-here"), 401),
@@ -520,12 +520,12 @@ fn certificate_identifies_client() {
             assert!(answer["error"].is_string(), "{client}: {answer}");
         }
     }
-    // No session resumes without a check of the certificate.
+    // No session is resumed, so every handshake checks the certificate.
     for version in ["TLSv1_2", "TLSv1_3"] {
         let again =
-            json!({"path": "/metrics", "client": "host", "version": version, "again": true});
+            json!({"path": "/metrics", "client": "host", "version": version, "reconnect": true});
         let answer = server.ask(again);
-        assert_eq!(answer["went_on"], false, "{answer}");
+        assert_eq!(answer["resumed"], false, "{answer}");
     }
     let log = fs::read_to_string(server.program.folder.path().join("log")).unwrap();
     let records = log

@@ -1,4 +1,4 @@
-"""Sends one request over TLS with Python's own library, and prints what came of it."""
+"""Sends one request over TLS with Python's own library, and prints the result."""
 
 import http.client
 import json
@@ -33,10 +33,10 @@ try:
     }
     if asked.get("until_closed"):
         found["closed"] = tls.recv(1) == b""
-    if asked.get("again"):
+    if asked.get("reconnect"):
         plain = socket.create_connection(("localhost", asked["port"]), timeout=20)
         again = context.wrap_socket(plain, server_hostname="localhost", session=tls.session)
-        found["went_on"] = again.session_reused
+        found["resumed"] = again.session_reused
 except (OSError, http.client.HTTPException) as error:
     found = {"error": str(error) or type(error).__name__}
 print(json.dumps(found))

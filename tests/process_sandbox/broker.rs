@@ -10,7 +10,7 @@ use skillhost_helper::{Kind, read_message, write_message};
 use super::*;
 use crate::support::UNREACHED;
 
-/// Starts a broker for folders below this one.
+/// Starts a broker for folders in this one.
 fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
     let allow = |path: &str, follows_links: bool| AllowedPath {
         path: folder.join(path),
@@ -250,7 +250,7 @@ impl OtherMounts {
                 Err(std::io::Error::last_os_error())
             }
         };
-        // The process ends with its input.
+        // `cat` ends when its input is closed.
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         #[allow(

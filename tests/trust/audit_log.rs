@@ -14,7 +14,7 @@ fn refuses_log_that_does_not_end_in_record() {
     };
     let write = |text: &str| {
         fs::write(&log, text).unwrap();
-        mode(&log, 0o600);
+        set_mode(&log, 0o600);
     };
     let text = || fs::read_to_string(&log).unwrap();
     let record = |host| call(&host, "read_skill", json!({"skill_name": "a"})).unwrap();
@@ -71,7 +71,7 @@ fn refuses_an_audit_log_that_is_a_symlink() {
     for exists in [false, true] {
         if exists {
             fs::write(&file, "").unwrap();
-            mode(&file, 0o600);
+            set_mode(&file, 0o600);
         }
         let builder = builder().skills(&folders.root);
         let built = block_on(builder.audit(&log, AuditMode::Required).build());
@@ -146,7 +146,7 @@ fn audit_log_of_another_user_needs_trust() {
     };
     let make = || {
         fs::write(&log, "").unwrap();
-        mode(&log, 0o600);
+        set_mode(&log, 0o600);
         chown(&log, Some(54_321), None).unwrap();
     };
     let text = || fs::read_to_string(&log).unwrap();

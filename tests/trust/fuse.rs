@@ -183,7 +183,7 @@ fn fields(numbers: &[u64]) -> Vec<u8> {
 #[test]
 fn trusts_fuse_of_root_self_and_named_users() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root mounts a file system of another user; CI is root.
+        return; // Only root can mount a file system of another user; CI runs as root.
     }
     let file_system = FileSystem {
         files: vec![

@@ -287,7 +287,7 @@ fn records_the_peer_and_the_trace_over_http() {
     let mut client = Client::connect(server.address);
     let read = Request::call(7, "read_skill", json!({"skill_name": "a"}));
     let traced = read.clone().with("traceparent", TRACE);
-    // The host reads a resource with a call.
+    // Reading a resource is a call too.
     let resource = json!({"jsonrpc": "2.0", "id": 8, "method": "resources/read", "params": {
         "uri": "skill://a/SKILL.md", "_meta": {"traceparent": TRACE},
     }});

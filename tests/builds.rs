@@ -47,8 +47,7 @@ fn runs_no_program_in_the_project() {
         // A symlink into the project, and a folder with such symlinks, are on the PATH.
         symlink("project/node_modules/.bin", machine.path("link")).unwrap();
         fs::create_dir(machine.path("linked")).unwrap();
-        // Without `node`: npm itself would find it there, and only a user would make such a
-        // symlink.
+        // Not `node`: npm itself would find it there, and only a user would make such a symlink.
         for name in ["python3", "npm"] {
             let target = machine.project.join(name);
             symlink(target, machine.path("linked").join(name)).unwrap();
@@ -100,7 +99,7 @@ fn javascript_has_network_only_if_needs_ask() {
     assert_eq!(network(), "\n");
     let rule = "[[network]]\nrule = \"https://api.example.org/*\"\nwhy = \"tests\"\n";
     assert_eq!(machine.build_with_text("needs.toml", rule).code, 0);
-    // The world that the build extends.
+    // The name of the world that the build extends.
     assert_eq!(network(), "tool\n");
 }
 
@@ -137,7 +136,7 @@ fn c_compiler_gets_relative_paths() {
     let mut lines = logged.iter().filter(|line| line.contains("ziglang cc"));
     let line = lines.next().unwrap();
     assert!(line.contains(" build/bindings/"), "{line}");
-    // A `%` in a path has another meaning for it.
+    // For the compiler, a `%` in a path has another meaning.
     let folder = machine.project.display().to_string();
     assert!(!line.contains(&folder), "{line}");
 }
@@ -393,7 +392,7 @@ fn dev_applies_limits_of_the_project() {
     let text = fs::read_to_string(&settings).unwrap();
     fs::write(&settings, text + "\n[limits]\noutput = \"1KiB\"\n").unwrap();
     fs::remove_dir_all(machine.project.join("cases")).unwrap();
-    // The answer names the path.
+    // The answer contains the path, so it exceeds the limit.
     let path = vec!["x".repeat(200); 6].join("/");
     let skill = "project/skills/sailing-terms";
     machine.program.write(&format!("{skill}/{path}"), "one\n");
@@ -424,7 +423,7 @@ fn dev_applies_limits_of_the_project() {
 #[test]
 fn reports_stale_grant_of_renamed_tool() {
     let machine = Machine::with_project("javascript");
-    // Its tool reads no skill.
+    // The tool of this component reads no skill.
     let defined = definition(16, "search_word", "{\"type\": \"object\"}", 4);
     let defined = defined + "(data (i32.const 65536) \"Word\")";
     machine

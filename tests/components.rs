@@ -95,7 +95,7 @@ fn names_wasi_version_that_component_was_built_for() {
             import("wasi:cli/stdout@0.3.0-rc-2025-09-16", "(func)"),
             true,
         ),
-        // The compiler refuses these.
+        // For these, the host gives its own reason instead of the compiler's error.
         (
             import("wasi:clocks/monotonic-clock@0.3.0", "(func async)"),
             true,
@@ -111,7 +111,7 @@ fn names_wasi_version_that_component_was_built_for() {
         (within.to_owned(), true),
         (import("other:a/b@0.3.0", "(func)"), false),
         (import("wasi:http/types@0.2.0", "(func)"), false),
-        // The function counts more than what it needs.
+        // The reason is the type of the exported function.
         (
             r#"(component (type $s (stream u8)) (import "f" (func $f (param "a" $s)))
                  (export "tool" (func $f)))"#
@@ -162,14 +162,14 @@ fn stops_loop_and_sleep_at_deadline() {
     let host = build(host.limits(limits(Duration::from_millis(200))));
     for tool in ["raw_loop", "raw_sleep"] {
         let stopped = call(&host, tool, json!({"skill_name": "a", "path": ""}));
-        let in_time = matches!(
+        let timed_out = matches!(
             stopped,
             Err(CallError::Stopped {
                 stop: Stop::Time(_),
                 ..
             })
         );
-        assert!(in_time, "{tool}: {stopped:?}");
+        assert!(timed_out, "{tool}: {stopped:?}");
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
     }
@@ -365,7 +365,7 @@ fn refuses_a_component_that_compiles_too_long() {
             .compiler(env!("CARGO_BIN_EXE_skillhost"))
             .cache(folders.outside.join("cache"))
     };
-    // On a busy machine the good one takes longer than the limit too.
+    // Compile the good one first: on a busy machine it would exceed the limit too.
     block_on(builder().build()).unwrap();
     fs::write(tools.join("bomb.wasm"), compile_bomb()).unwrap();
     let host = block_on(builder().compile_time(Duration::from_secs(3)).build()).unwrap();
@@ -426,7 +426,7 @@ struct WaitingCompiler {
     pid: String,
     /// The output of the compiling process.
     stdout: ChildStdout,
-    /// The input of the compiling process; the process ends when this is closed.
+    /// The input of the compiling process. The process ends when this is closed.
     _stdin: ChildStdin,
 }
 
@@ -440,7 +440,7 @@ impl WaitingCompiler {
         let mut parent = Process::start(&mut command);
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
-        // Does not fit in the pipe, so the process is reading it, after limiting itself.
+        // The pipe is too small for this. So the process is reading it, and has limited itself.
         write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,

@@ -54,7 +54,8 @@ fn log(folders: &Folders) -> PathBuf {
     folders.outside.join("audit.jsonl")
 }
 
-fn take(host: &Host, steps: &[&str]) -> Output {
+/// Calls `take_steps` with these steps.
+fn run_steps(host: &Host, steps: &[&str]) -> Output {
     let arguments = json!({"skill_name": "tools", "steps": steps.join("\n")});
     block_on(host.call("take_steps", arguments)).unwrap()
 }
@@ -129,7 +130,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
         (&longer, "refused: name-too-long"),
         ("scripts/a\0.py", "refused: unreadable"),
     ] {
-        let output = take(&host, &[&format!("start {path}")]);
+        let output = run_steps(&host, &[&format!("start {path}")]);
         assert_eq!(output.text(), answer, "{path}");
     }
 }
@@ -141,7 +142,7 @@ fn starts_nothing_without_grant_or_outside_of_skill() {
     folders.write("../home/scripts/run.py", "print(1)\n");
     for grant in [all(), all().scripts([] as [&str; 0]).unwrap()] {
         let host = host(&folders, grant);
-        let output = take(&host, &["start scripts/run.py", "finish 3"]);
+        let output = run_steps(&host, &["start scripts/run.py", "finish 3"]);
         assert_eq!(output.text(), "refused: not-granted\nfinished");
     }
     let home = folders.root.with_file_name("home");
@@ -161,7 +162,7 @@ fn starts_nothing_without_grant_or_outside_of_skill() {
 fn one_call_starts_one_script() {
     let folders = skill();
     let host = host(&folders, granted());
-    let output = take(
+    let output = run_steps(
         &host,
         &[
             "start scripts/none.py",
@@ -215,7 +216,7 @@ fn audit_log_has_script_modules_and_exit_code() {
             steps,
         ]
         .concat();
-        take(&host, &steps);
+        run_steps(&host, &steps);
         let record = records(&folders).pop().unwrap();
         assert_eq!(record["outcome"], "output");
         assert_eq!(record["script"], "scripts/run.py");
@@ -223,7 +224,7 @@ fn audit_log_has_script_modules_and_exit_code() {
         assert_eq!(record["modules_sha256"], json!(modules), "{steps:?}");
         assert_eq!(record["exit_code"], json!(exit_code), "{steps:?}");
     }
-    take(&host, &["read scripts/run.py"]);
+    run_steps(&host, &["read scripts/run.py"]);
     let record = records(&folders).pop().unwrap();
     for field in [
         "script",
@@ -275,7 +276,7 @@ fn tells_of_no_skills_once_script_started() {
         "skills tea",
     ];
     assert_eq!(
-        take(&host, &steps).text(),
+        run_steps(&host, &steps).text(),
         "skills: 2 2 1\nrefused: not-found\nskills: 2 2 1\nstarted: print(1)\nskills: 0 0 0"
     );
 }
@@ -287,7 +288,7 @@ fn loads_modules_of_started_script_alone() {
     symlink("part.py", tools.join("scripts/lib/link.py")).unwrap();
     symlink("../../../outside/canary.txt", tools.join("scripts/out.py")).unwrap();
     let host = host(&folders, granted());
-    let output = take(&host, &["load scripts/lib/part.py"]);
+    let output = run_steps(&host, &["load scripts/lib/part.py"]);
     assert_eq!(output.text(), "refused: not-granted");
     for (path, answer) in [
         ("scripts/lib/part.py", "loaded: PART = 1"),
@@ -298,11 +299,11 @@ fn loads_modules_of_started_script_alone() {
         ("scripts/out.py", "refused: outside"),
         ("/skills/tools/top.py", "refused: outside"),
     ] {
-        let output = take(&host, &["start scripts/run.py", &format!("load {path}")]);
+        let output = run_steps(&host, &["start scripts/run.py", &format!("load {path}")]);
         let expected = format!("started: print(1)\n{answer}");
         assert_eq!(output.text(), expected, "{path}");
     }
-    take(&host, &["start scripts/run.py", "load scripts/lib/link.py"]);
+    run_steps(&host, &["start scripts/run.py", "load scripts/lib/link.py"]);
     let record = records(&folders).pop().unwrap();
     let listing = format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n"));
     assert_eq!(record["modules_sha256"], sha256(listing));
@@ -316,9 +317,9 @@ fn script_cannot_open_module_of_50_mb() {
     let mut limits = Limits::default();
     limits.memory = 256 << 20;
     let host = host(&folders, granted().limits(limits));
-    let output = take(&host, &["start scripts/run.py", "read scripts/large.py"]);
+    let output = run_steps(&host, &["start scripts/run.py", "read scripts/large.py"]);
     assert_eq!(output.text(), "started: print(1)\nfailed: FileTooLarge");
-    let output = take(&host, &["read scripts/large.py"]);
+    let output = run_steps(&host, &["read scripts/large.py"]);
     assert!(output.text().starts_with("read: "));
 }
 
@@ -336,7 +337,7 @@ fn script_and_module_have_4_mib_at_most() {
             &["start scripts/run.py", "read scripts/large.py"],
             &["start scripts/run.py", "load scripts/large.py"],
         ] {
-            let output = take(&host, steps);
+            let output = run_steps(&host, steps);
             let text = output.text();
             let refused = ["failed: FileTooLarge", "refused: too-large"];
             let is_refused = refused.iter().any(|end| text.ends_with(end));

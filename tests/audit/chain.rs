@@ -170,7 +170,7 @@ fn shows_a_cut_under_a_running_host() {
 #[test]
 fn does_not_continue_a_forged_chain() {
     let log = SignedLog::new(AT_THE_END);
-    // The first changed line, and the number of records that are added after them.
+    // The first forged line, and the number of records that the forger adds at the end.
     for (changed, more) in [(3, 0), (2, 0), (3, 1), (2, 3)] {
         let host = log.host();
         record(&host, 3);

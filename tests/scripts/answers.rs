@@ -8,7 +8,7 @@ use skillhost::exchange::{self, Format};
 use skillhost::message;
 use skillhost_server::HttpOptions;
 
-use super::{granted, host, records, sha256, skill, take};
+use super::{granted, host, records, run_steps, sha256, skill};
 use crate::support::folders::Folders;
 use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
@@ -39,12 +39,14 @@ pub(super) fn writing() -> Grant {
     granted().view(FolderAccess::CopyOnWrite)
 }
 
-fn with_same() -> Folders {
+/// Makes the skill, with a file that a step writes without changing it.
+fn skill_with_same() -> Folders {
     let folders = skill();
     folders.write("tools/scripts/same", "same");
     folders
 }
 
+/// Returns the text of an answer after these steps, if none fails.
 pub(super) fn done(steps: &[&str]) -> String {
     ["done"].repeat(steps.len()).join("\n")
 }
@@ -66,9 +68,9 @@ pub(super) fn expected_record() -> Value {
 
 #[test]
 fn answer_lists_created_changed_and_removed_files() {
-    let folders = with_same();
+    let folders = skill_with_same();
     let host = host(&folders, writing());
-    let output = take(&host, &STEPS);
+    let output = run_steps(&host, &STEPS);
     assert_eq!(output.text(), done(&STEPS));
     assert_eq!(output.record(), expected_record());
     let files = output.files().unwrap();
@@ -96,16 +98,16 @@ fn answer_lists_created_changed_and_removed_files() {
         "TOP = 1\n"
     );
     assert!(!tools.join("out").exists() && tools.join("scripts/notes.txt").exists());
-    let output = take(&host, &["read scripts/notes.txt"]);
+    let output = run_steps(&host, &["read scripts/notes.txt"]);
     assert_eq!(output.record(), json!({"ended": true, "files": []}));
     assert_eq!(output.into_model_text(), "read: notes");
 }
 
 #[test]
 fn call_without_a_view_writes_nothing() {
-    let folders = with_same();
+    let folders = skill_with_same();
     let host = host(&folders, granted());
-    let output = take(&host, &["write out.txt x", "remove top.py"]);
+    let output = run_steps(&host, &["write out.txt x", "remove top.py"]);
     assert_eq!(output.files(), None);
     assert_eq!(output.record(), json!({"ended": true}));
     assert_eq!(
@@ -120,7 +122,7 @@ fn limits_bound_the_files_of_an_answer() {
     let mut limits = Limits::default();
     (limits.output_files, limits.output_file_bytes) = (3, 100);
     let host = host(&folders, writing().limits(limits));
-    let output = take(
+    let output = run_steps(
         &host,
         &[
             "fill a 60",
@@ -193,7 +195,7 @@ fn starts_only_scripts_from_disk() {
             "read scripts/lib/part.py",
         ];
         let steps = [steps, &[script], &reads[..]].concat();
-        let output = take(&host, &steps);
+        let output = run_steps(&host, &steps);
         let lines: Vec<&str> = output.text().lines().collect();
         assert!(lines.contains(&started), "{steps:?}: {lines:?}");
         let record = records(&folders).pop().unwrap();
@@ -271,7 +273,7 @@ fn records_code_that_call_wrote_separately() {
         ),
     ] {
         let all = [steps, last].concat();
-        let output = take(&host, &all);
+        let output = run_steps(&host, &all);
         for (step, line) in all.iter().zip(output.text().lines()) {
             let expected = match *step {
                 "load scripts/lib/part.py" => "loaded: PART = 1",
@@ -290,7 +292,7 @@ fn records_code_that_call_wrote_separately() {
 
 #[test]
 fn lists_changed_files_in_every_model_format() {
-    let folders = with_same();
+    let folders = skill_with_same();
     let host = host(&folders, writing());
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     let expected = format!("{}\n\n{LIST}", done(&STEPS));
@@ -327,7 +329,7 @@ fn lists_changed_files_in_every_model_format() {
 
 /// Returns a program whose component may write, with the skill of these tests.
 pub(super) fn program() -> Program {
-    let folders = with_same();
+    let folders = skill_with_same();
     let program = Program::new();
     let folder = program.folder.path();
     let mut copy = Command::new("cp");
@@ -398,7 +400,7 @@ fn mcp_client_gets_changed_files_as_embedded_resources() {
 
 #[test]
 fn http_client_gets_changed_files_as_embedded_resources() {
-    let folders = with_same();
+    let folders = skill_with_same();
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.grant("scripts.wasm", writing());
     let server = TestServer::start(builder, HttpOptions::default());

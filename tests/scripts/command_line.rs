@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::Value;
 
 use super::answers::{LIST, STEPS, done, expected_record, program, writing};
-use super::{host, log, skill, take};
+use super::{host, log, run_steps, skill};
 
 /// The arguments of a call on the command line.
 fn call<'a>(steps: &'a str, more: &[&'a str]) -> Vec<String> {
@@ -150,7 +150,7 @@ fn command_line_overwrites_no_file_and_says_so() {
 fn escapes_file_names_that_scripts_choose() {
     let folders = skill();
     let host = host(&folders, writing());
-    let output = take(&host, &["write a\u{1b}[2J\u{202e}.md x"]);
+    let output = run_steps(&host, &["write a\u{1b}[2J\u{202e}.md x"]);
     let text = output.into_model_text();
     assert!(
         text.ends_with("\n\"a\\u001b[2J\\u202e.md\" (1 bytes, text/markdown)"),

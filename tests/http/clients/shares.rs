@@ -1,4 +1,4 @@
-//! The capacity that one client at full load leaves to others, the requests that count for it, and
+//! The capacity that a client at full load leaves to others, what counts for a client's limits, and
 //! the end and content of its streams.
 
 use std::net::SocketAddr;
@@ -53,8 +53,8 @@ fn open(server: &TestServer, request: &Request) -> (Client, u16) {
     (connection, status)
 }
 
-/// Returns clients with these tables, without the client that has no name.
-fn only(tables: &[(&str, &str)]) -> HttpOptions {
+/// Returns options for clients with these tables, without a client that has no name.
+fn named_clients(tables: &[(&str, &str)]) -> HttpOptions {
     let mut options = clients(tables);
     options.token = None;
     options
@@ -67,7 +67,7 @@ fn endless(id: u64, client: &str) -> Request {
 
 #[test]
 fn each_of_many_clients_has_own_capacity() {
-    let mut options = only(&[("greedy", ""), ("other", ""), ("third", "")]);
+    let mut options = named_clients(&[("greedy", ""), ("other", ""), ("third", "")]);
     options.limits.requests = 4;
     options.limits.streams = 4;
     let (server, _folders) = serve_teams(options, |builder| builder);
@@ -98,14 +98,14 @@ fn each_of_many_clients_has_own_capacity() {
 fn refuses_limits_below_number_of_clients() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     for key in ["requests", "streams", "connections"] {
-        let check = |places| {
+        let check = |limit| {
             let mut options = clients(&[("one", ""), ("other", "")]);
             let limits = &mut options.limits;
             *match key {
                 "requests" => &mut limits.requests,
                 "streams" => &mut limits.streams,
                 _ => &mut limits.connections,
-            } = places;
+            } = limit;
             Server::check(address, &options).map_err(|error| format!("{error:#}"))
         };
         // The client without a name also counts.
@@ -118,7 +118,7 @@ fn refuses_limits_below_number_of_clients() {
 
 #[test]
 fn call_with_subscription_header_counts_as_call() {
-    let mut options = only(&[("one", "")]);
+    let mut options = named_clients(&[("one", "")]);
     options.limits.requests = 1;
     let (server, _folders) = serve_teams(options, |builder| builder);
     let read = json!({"skill_name": "public-notes"});
@@ -135,7 +135,7 @@ fn call_with_subscription_header_counts_as_call() {
     let asked = disguised.clone().without("MCP-Protocol-Version");
     assert_eq!(Client::once(server.address, &asked).status, 503);
     drop(running);
-    // The slot is free a moment after the answer was read or the peer has gone.
+    // The slot is free only a moment after the peer has read the answer or left.
     wait_until("a call alone is still refused", || {
         let answer = Client::once(server.address, &disguised);
         answer.status == 200 && answer.text() == "# meadow\n"
@@ -257,7 +257,7 @@ fn invalid_body_counts_for_bytes() {
         connection.ask(&as_client(request, "small"))
     };
     assert_eq!(send(Request::post("x".repeat(200_000))).status, 400);
-    // A large one is refused before a byte of it is sent.
+    // A large body is refused before the client sends any of it.
     let announced = Request::post(Vec::new()).with("Content-Length", "200000");
     let refused = send(announced);
     assert_eq!(
@@ -414,7 +414,7 @@ fn streams_end_when_client_expires() {
 
 #[test]
 fn client_with_unread_answers_leaves_bytes_to_others() {
-    let mut options = only(&[("greedy", ""), ("other", "")]);
+    let mut options = named_clients(&[("greedy", ""), ("other", "")]);
     options.limits.answers = 24 << 20;
     let (server, folders) = serve_teams(options, |builder| builder);
     folders.write("public-notes/large.md", "x".repeat(6_000_000));
@@ -427,7 +427,7 @@ fn client_with_unread_answers_leaves_bytes_to_others() {
         .map(|_| open(&server, &read("greedy", "large.md")))
         .collect();
     let count = unread.iter().filter(|(_, status)| *status == 200).count();
-    // Half of the bytes is for all, and a quarter its own.
+    // A client can have a quarter of the bytes of its own, and the half that all share.
     assert_eq!(count, 3, "answers of 6 MB each");
     for _ in 0..3 {
         let answer = Client::once(server.address, &read("other", "half.md"));
@@ -438,7 +438,7 @@ fn client_with_unread_answers_leaves_bytes_to_others() {
 
 #[test]
 fn requests_of_streams_count_as_answers_until_closed() {
-    let mut options = only(&[("greedy", ""), ("other", "")]);
+    let mut options = named_clients(&[("greedy", ""), ("other", "")]);
     options.limits.answers = 1 << 20;
     let (server, _folders) = serve_teams(options, |builder| builder);
     let large = |client| {
@@ -454,7 +454,7 @@ fn requests_of_streams_count_as_answers_until_closed() {
         streams.map(|(stream, _)| stream).collect::<Vec<_>>()
     };
     let taken = open_all("greedy");
-    // Three quarters of a MiB, of 60 kB and a few values each.
+    // Three quarters of a MiB, for requests of 60 kB and a few values each.
     assert!((8..=13).contains(&taken.len()), "{}", taken.len());
     let (_stream, status) = open(&server, &large("other"));
     assert_eq!(status, 200);

@@ -1,5 +1,5 @@
-//! Help for wrong calls: the cases of `vectors/help.json`, over the host and over
-//! MCP, and its bounds.
+//! Help for wrong calls: the cases of `vectors/help.json`, through the host and over MCP, and the
+//! bounds of help.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -150,7 +150,7 @@ fn mcp_help_is_a_second_block() {
         }
         let content = json!(content);
         let mut ask = || session.ask("tools/call", params.clone()).unwrap();
-        // As in `failed`.
+        // Calls again if the help differs, as `failed` does.
         let found = (0..20)
             .map(|_| ask())
             .find(|result| result["content"] == content);
@@ -214,7 +214,7 @@ fn every_format_has_help_beside_each_answer() {
         (&*answers[0].text, answers[0].help.as_deref()),
         (text, Some(help))
     );
-    // Its model reads a record as JSON.
+    // Models read the record of `get_skill` as JSON, which has no help.
     assert_eq!(answers[1].help, None);
     for format in Format::ALL {
         let messages = Value::from(format.messages(answers.clone())).to_string();
@@ -320,7 +320,7 @@ fn third_party_tools_get_help_within_their_grant() {
             Some("Skills with a similar name: \"calculator\""),
         ),
         ("calculator", "../weather/SKILL.md", None),
-        // No skill's name, but similar to one that is not granted.
+        // This is no skill's name, but similar to one that is not granted.
         ("wether", "basic.py", None),
     ] {
         let arguments = json!({"skill_name": skill, "path": path});
@@ -414,7 +414,7 @@ fn help_uses_the_names_that_were_found_last() {
             assert!(help.contains("\"brewing\""), "{depth}: {help}");
             assert!(!help.contains("\"brewer\""), "{depth}: {help}");
         }
-        // Calls search skills for a tenth of the time, so the new one is found later.
+        // Calls spend at most a tenth of the time on searching skills, so a new one is found later.
         wait_until("help does not name a new skill", || {
             ask().help().unwrap().contains("\"brewer\"")
         });

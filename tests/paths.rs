@@ -1,7 +1,7 @@
 //! The path suite. It tries every path and skill name of `vectors/paths.json` with the string
-//! check alone, with the sandbox alone (through the unchecked guest), and with each tool: with
-//! `openat2`, without it, and with it forbidden. No test may read anything outside the skill or
-//! learn about the host.
+//! check alone, with the sandbox alone (through the unchecked guest), and with each tool. It runs
+//! with `openat2`, without it, and with it forbidden. No call may read anything outside the skill
+//! or learn about the host.
 //!
 //! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file. Review the
 //! difference.

@@ -86,7 +86,7 @@ fn read_skill() -> Value {
     json!({"skill_name": "a"})
 }
 
-fn writable_by_all(path: &Path) {
+fn make_writable_by_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
 }
 
@@ -176,7 +176,7 @@ fn lists_declared_tools_until_component_is_loaded() {
         let tools_file = start.third_party().with_extension("tools.json");
         fs::write(&tools_file, file.to_string()).unwrap();
         if change == "mode" {
-            writable_by_all(&tools_file);
+            make_writable_by_all(&tools_file);
         }
         let builder = match change {
             "pin" => start.builder().pin("third_party.wasm", &inspection.digest),
@@ -205,7 +205,7 @@ fn lists_declared_tools_until_component_is_loaded() {
 }
 
 #[test]
-fn declared_tools_take_no_name_of_loaded_components() {
+fn declared_tools_replace_no_loaded_tools() {
     let start = Start::new().with_third_party();
     block_on(start.builder().build()).unwrap();
     let other = start.folders.outside.join("other.wasm");
@@ -315,14 +315,14 @@ fn replaces_damaged_cache_entries() {
             code[middle] ^= 1;
             fs::write(entry, code).unwrap();
         }),
-        ("cwasm", writable_by_all),
+        ("cwasm", make_writable_by_all),
         ("tools", |entry| {
             let definitions = fs::read_to_string(entry);
             // The checksum may not be UTF-8.
             let definitions = definitions.unwrap_or_else(|_| "[]".to_owned());
             fs::write(entry, definitions.replace("Count", "Forget")).unwrap();
         }),
-        ("tools", writable_by_all),
+        ("tools", make_writable_by_all),
     ];
     for (kind, damage) in damages {
         let start = Start::new().with_third_party();

@@ -16,7 +16,7 @@ use crate::support::{UNREACHED, builder_with_guests, limits};
 fn refuses_too_large_body_in_every_encoding() {
     let server = serve(with_limits(|limits| limits.body = 1000));
     let mut client = Client::connect(server.address);
-    // With a length: refused before a byte of it is sent.
+    // A body with a length is refused before the client sends any of it.
     let announced = Request::post(Vec::new()).with("Content-Length", "1001");
     client.send(&announced.bytes());
     let answer = client.answer().unwrap();
@@ -25,7 +25,7 @@ fn refuses_too_large_body_in_every_encoding() {
         (413, Some("close"))
     );
     assert!(client.is_closed());
-    // In chunks, without a length.
+    // A body in chunks has no length.
     let mut client = Client::connect(server.address);
     let chunked = Request::post(Vec::new()).without("Content-Length");
     client.send(&chunked.with("Transfer-Encoding", "chunked").bytes());
@@ -87,7 +87,7 @@ fn peer_that_stalls_is_disconnected() {
         .position(|bytes| bytes == b"\r\n\r\n")
         .unwrap()
         + 4;
-    // Nothing; half of the headers; half of the body.
+    // The peer sends nothing, a part of the headers, or a part of the body.
     for (sent, status) in [(0, None), (20, None), (body_at + 5, Some(408))] {
         let mut client = Client::connect(server.address);
         client.send(&whole[..sent]);
@@ -96,14 +96,14 @@ fn peer_that_stalls_is_disconnected() {
         }
         assert!(client.is_closed(), "{sent}");
     }
-    // Byte by byte: the time covers the whole request.
+    // The peer sends byte by byte, but the time is for all headers together.
     let mut client = Client::connect(server.address);
     let sent = whole[..body_at].iter().take_while(|byte| {
         thread::sleep(Duration::from_millis(20));
         client.try_send(&[**byte]).is_ok()
     });
     assert!(sent.count() < body_at);
-    // An idle connection that was used.
+    // The connection is idle after a request.
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&read(1)).status, 200);
     assert!(client.is_closed());
@@ -217,13 +217,13 @@ fn requests_share_the_bytes_of_bodies() {
         assert_eq!(answer.status == 503, is_named, "{} {text}", answer.status);
         is_named
     };
-    // An address without a token has three quarters. A whole text counts four times.
+    // Peers without a token can use three quarters. A complete body counts four times.
     assert!(!refused(&padded(175_000)) && refused(&padded(200_000)));
-    // Values count besides their text.
+    // Parsed values count too.
     let values = json!({"skill_name": "calculator", "file_path": vec![0; 2_000]});
     assert!(refused(&Request::call(1, "read_file_in_skill", values)));
-    // A body that has not arrived completely. It is refused itself if it arrives before the bytes
-    // of the last answer are free.
+    // This peer leaves its body incomplete. The server may refuse the peer, because the bytes of
+    // the last answer are not free yet.
     let bytes = padded(700_000).bytes();
     let mut sending = None;
     wait_until("the body takes no bytes", || {
@@ -385,7 +385,7 @@ fn busy_server_answers_before_reading_body() {
     let mut sending = Client::connect(server.address);
     let announced = Request::post(Vec::new()).with("Content-Length", "1000");
     sending.send(&announced.bytes());
-    // No byte of its body has come.
+    // The server answers before any byte of the body has arrived.
     assert_eq!(sending.answer().unwrap().status, 503);
 }
 
@@ -429,7 +429,7 @@ fn closes_refused_connections_that_do_not_read() {
         assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
         client
     });
-    // As many connections as can get an answer at a time. They stay open.
+    // Only so many refused connections can get an answer at a time. These stay open.
     let _silent: Vec<_> = (0..64).map(|_| Client::connect(server.address)).collect();
     let is_told = || {
         let mut client = Client::connect(server.address);

@@ -14,13 +14,13 @@ use crate::support::program::Program;
 use crate::support::{block_on, builder, guests, model_text};
 
 /// Two tools folders over one skill.
-struct Place {
+struct Setup {
     folders: Folders,
     one: PathBuf,
     two: PathBuf,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         let folders = Folders::new();
         folders.write("a/SKILL.md", "# A\n");
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-fn all() -> Grant {
+fn grant_of_all_skills() -> Grant {
     Grant::new().skills(["*"]).unwrap()
 }
 
@@ -46,13 +46,13 @@ fn start(builder: &HostBuilder) -> Host {
     block_on(builder.clone().build()).unwrap()
 }
 
-fn put(guest: &str, file: &Path) {
+fn copy_guest(guest: &str, file: &Path) {
     let _ = fs::remove_file(file);
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// Writes the component with one more custom section, so with other bytes.
-fn put_other_bytes(guest: &str, file: &Path) -> String {
+/// Writes a guest with one more custom section, and so with other bytes. Returns its digest.
+fn write_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
     let _ = fs::remove_file(file);
@@ -61,13 +61,13 @@ fn put_other_bytes(guest: &str, file: &Path) -> String {
 }
 
 /// Returns the files that serve a tool.
-fn serving(host: &Host, tool: &str) -> Vec<PathBuf> {
+fn files_serving(host: &Host, tool: &str) -> Vec<PathBuf> {
     let grants = host.grants().into_iter();
     let grants = grants.filter(|grant| grant.tool == tool);
     grants.map(|grant| grant.origin.into()).collect()
 }
 
-fn reads(host: &Host) -> bool {
+fn can_read(host: &Host) -> bool {
     let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
     model_text(host, "raw_read", arguments) == "# A\n"
 }
@@ -76,15 +76,18 @@ const NONE: [PathBuf; 0] = [];
 
 #[test]
 fn grant_or_pin_decides_which_component_gets_tool() {
-    let place = Place::new();
-    let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
-    put("unchecked.wasm", &first);
-    let other = put_other_bytes("unchecked.wasm", &second);
-    let plain = place.builder();
+    let setup = Setup::new();
+    let (first, second) = (setup.one.join("a.wasm"), setup.one.join("z.wasm"));
+    copy_guest("unchecked.wasm", &first);
+    let other = write_other_bytes("unchecked.wasm", &second);
+    let plain = setup.builder();
     // A file beside a granted one gets neither its name nor its grant.
-    let granted = start(&plain.clone().grant("z.wasm", all()));
-    assert_eq!(serving(&granted, "raw_read"), std::slice::from_ref(&second));
-    assert!(reads(&granted));
+    let granted = start(&plain.clone().grant("z.wasm", grant_of_all_skills()));
+    assert_eq!(
+        files_serving(&granted, "raw_read"),
+        std::slice::from_ref(&second)
+    );
+    assert!(can_read(&granted));
     let [problem] = granted.problems() else {
         panic!("{:?}", granted.problems());
     };
@@ -92,13 +95,19 @@ fn grant_or_pin_decides_which_component_gets_tool() {
         assert!(problem.contains(said), "{problem}");
     }
     let pinned = start(&plain.clone().pin("z.wasm", &other));
-    assert_eq!(serving(&pinned, "raw_read"), std::slice::from_ref(&second));
-    assert!(!reads(&pinned), "a pin grants nothing");
-    // If neither or both are named, none serves, and the problem names both files.
-    let both = plain.clone().grant("z.wasm", all()).grant("a.wasm", all());
+    assert_eq!(
+        files_serving(&pinned, "raw_read"),
+        std::slice::from_ref(&second)
+    );
+    assert!(!can_read(&pinned), "a pin grants nothing");
+    // If the configuration names neither or both, none serves, and the problem names both.
+    let both = plain
+        .clone()
+        .grant("z.wasm", grant_of_all_skills())
+        .grant("a.wasm", grant_of_all_skills());
     for builder in [plain, both] {
         let host = start(&builder);
-        assert_eq!(serving(&host, "raw_read"), NONE);
+        assert_eq!(files_serving(&host, "raw_read"), NONE);
         let [one, two] = host.problems() else {
             panic!("{:?}", host.problems());
         };
@@ -111,41 +120,53 @@ fn grant_or_pin_decides_which_component_gets_tool() {
 
 #[test]
 fn files_of_equal_name_share_no_grant() {
-    let place = Place::new();
-    let (first, second) = (place.one.join("u.wasm"), place.two.join("u.wasm"));
-    put("count_lines.wasm", &first);
-    put("unchecked.wasm", &second);
-    let builder = place.builder().grant("u.wasm", all());
+    let setup = Setup::new();
+    let (first, second) = (setup.one.join("u.wasm"), setup.two.join("u.wasm"));
+    copy_guest("count_lines.wasm", &first);
+    copy_guest("unchecked.wasm", &second);
+    let builder = setup.builder().grant("u.wasm", grant_of_all_skills());
     let host = start(&builder);
-    assert_eq!(serving(&host, "raw_read"), NONE);
-    assert_eq!(serving(&host, "count_lines"), NONE);
+    assert_eq!(files_serving(&host, "raw_read"), NONE);
+    assert_eq!(files_serving(&host, "count_lines"), NONE);
     assert!(host.problems()[0].contains("has the same file name"));
     // A pin decides between the two.
     let digest = block_on(skillhost::inspect(&second, None)).unwrap().digest;
     let host = start(&builder.clone().pin("u.wasm", digest));
-    assert_eq!(serving(&host, "raw_read"), std::slice::from_ref(&second));
-    assert_eq!(serving(&host, "count_lines"), NONE);
+    assert_eq!(
+        files_serving(&host, "raw_read"),
+        std::slice::from_ref(&second)
+    );
+    assert_eq!(files_serving(&host, "count_lines"), NONE);
     // The same bytes twice are one component.
-    put("unchecked.wasm", &first);
+    copy_guest("unchecked.wasm", &first);
     let host = start(&builder);
-    assert_eq!(serving(&host, "raw_read"), [first]);
+    assert_eq!(files_serving(&host, "raw_read"), [first]);
     assert!(host.problems()[0].contains("is the same component"));
 }
 
 #[test]
 fn serving_component_keeps_its_tool_and_its_grant() {
-    let place = Place::new();
-    let served = place.two.join("u.wasm");
-    put("unchecked.wasm", &served);
-    for builder in [place.builder(), place.builder().grant("u.wasm", all())] {
+    let setup = Setup::new();
+    let served = setup.two.join("u.wasm");
+    copy_guest("unchecked.wasm", &served);
+    for builder in [
+        setup.builder(),
+        setup.builder().grant("u.wasm", grant_of_all_skills()),
+    ] {
         let first = start(&builder);
-        assert_eq!(serving(&first, "raw_read"), std::slice::from_ref(&served));
-        let newcomers = [place.one.join("a.wasm"), place.one.join("u.wasm")];
+        assert_eq!(
+            files_serving(&first, "raw_read"),
+            std::slice::from_ref(&served)
+        );
+        let newcomers = [setup.one.join("a.wasm"), setup.one.join("u.wasm")];
         for newcomer in &newcomers {
-            put_other_bytes("unchecked.wasm", newcomer);
+            write_other_bytes("unchecked.wasm", newcomer);
             let second = block_on(builder.clone().rebuild(&first)).unwrap();
-            assert_eq!(serving(&second, "raw_read"), std::slice::from_ref(&served));
-            assert_eq!(reads(&second), reads(&first));
+            assert_eq!(
+                files_serving(&second, "raw_read"),
+                std::slice::from_ref(&served)
+            );
+            assert_eq!(can_read(&second), can_read(&first));
             let problems = second.problems().join("\n");
             for said in [newcomer, &served] {
                 assert!(problems.contains(said.to_str().unwrap()), "{problems}");
@@ -157,10 +178,10 @@ fn serving_component_keeps_its_tool_and_its_grant() {
 
 #[test]
 fn changed_bytes_serve_if_operators_rules_allow() {
-    let place = Place::new();
-    let file = place.one.join("u.wasm");
-    put("unchecked.wasm", &file);
-    let builder = place.builder().grant("u.wasm", all());
+    let setup = Setup::new();
+    let file = setup.one.join("u.wasm");
+    copy_guest("unchecked.wasm", &file);
+    let builder = setup.builder().grant("u.wasm", grant_of_all_skills());
     let first = start(&builder);
     let before = first
         .grants()
@@ -173,21 +194,21 @@ fn changed_bytes_serve_if_operators_rules_allow() {
             .grants()
             .into_iter()
             .find(|grant| grant.tool == "raw_read");
-        assert!(reads(&host));
+        assert!(can_read(&host));
         (grant.unwrap().digest, host.problems().join("\n"))
     };
     // The owner is the same, and there is no pin.
-    let changed = put_other_bytes("unchecked.wasm", &file);
+    let changed = write_other_bytes("unchecked.wasm", &file);
     assert_eq!(
         digest_after(builder.clone(), &first),
         (changed.clone(), String::new())
     );
-    // The pin is of the earlier bytes, or missing although pins are required.
+    // The pin has the digest of the earlier bytes.
     let pinned = builder.clone().pin("u.wasm", &before);
     let (digest, problems) = digest_after(pinned, &first);
     assert_eq!(digest, before);
     assert!(problems.contains("and the pin `u.wasm` is"), "{problems}");
-    // Nor do the earlier bytes have a pin, so they end too.
+    // The earlier bytes have no pin either, so the tool is no longer served.
     let strict = block_on(builder.clone().require_pins(true).rebuild(&first)).unwrap();
     assert!(!strict.grants().iter().any(|grant| grant.tool == "raw_read"));
     let problems = strict.problems().join("\n");
@@ -209,8 +230,8 @@ fn changed_bytes_serve_if_operators_rules_allow() {
     assert_eq!(digest, changed);
 }
 
-/// Returns a small component that defines these tools, as WIT spells their names.
-fn defining(tools: &[&str]) -> Vec<u8> {
+/// Returns a small component with these tools, in the spelling of WIT.
+fn component_with_tools(tools: &[&str]) -> Vec<u8> {
     let tools = tools.iter().map(|tool| {
         format!("(func (export \"{tool}\") (result u32) (canon lift (core func $i \"f\")))")
     });
@@ -225,22 +246,28 @@ fn defining(tools: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn changed_component_takes_no_tool_of_another() {
-    let place = Place::new();
-    let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
-    fs::write(&first, defining(&["mine"])).unwrap();
-    fs::write(&second, defining(&["theirs"])).unwrap();
-    let builder = place.builder();
+fn changed_component_replaces_no_tool_of_another() {
+    let setup = Setup::new();
+    let (first, second) = (setup.one.join("a.wasm"), setup.one.join("b.wasm"));
+    fs::write(&first, component_with_tools(&["mine"])).unwrap();
+    fs::write(&second, component_with_tools(&["theirs"])).unwrap();
+    let builder = setup.builder();
     let mut host = start(&builder);
     for (tools, said) in [
         (&["mine", "theirs"][..], "`theirs`, which `"),
         (&["mine", "read-skill"], "`read_skill`, which is built in"),
     ] {
-        fs::write(&first, defining(tools)).unwrap();
+        fs::write(&first, component_with_tools(tools)).unwrap();
         host = block_on(builder.clone().rebuild(&host)).unwrap();
-        assert_eq!(serving(&host, "mine"), std::slice::from_ref(&first));
-        assert_eq!(serving(&host, "theirs"), std::slice::from_ref(&second));
-        assert_eq!(serving(&host, "read_skill"), [PathBuf::from("read_skill")]);
+        assert_eq!(files_serving(&host, "mine"), std::slice::from_ref(&first));
+        assert_eq!(
+            files_serving(&host, "theirs"),
+            std::slice::from_ref(&second)
+        );
+        assert_eq!(
+            files_serving(&host, "read_skill"),
+            [PathBuf::from("read_skill")]
+        );
         let [problem] = host.problems() else {
             panic!("{:?}", host.problems());
         };
@@ -248,57 +275,63 @@ fn changed_component_takes_no_tool_of_another() {
         assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     }
     // The tools of a removed file are free.
-    fs::write(&first, defining(&["theirs"])).unwrap();
+    fs::write(&first, component_with_tools(&["theirs"])).unwrap();
     fs::remove_file(&second).unwrap();
     let host = block_on(builder.rebuild(&host)).unwrap();
     assert_eq!(host.problems(), [] as [String; 0]);
-    assert_eq!(serving(&host, "theirs"), [first]);
-    assert_eq!(serving(&host, "mine"), NONE);
+    assert_eq!(files_serving(&host, "theirs"), [first]);
+    assert_eq!(files_serving(&host, "mine"), NONE);
 }
 
 #[test]
 fn two_changed_components_with_one_tool_need_grant() {
-    let place = Place::new();
-    let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
-    put("typed.wasm", &first);
-    put("count_lines.wasm", &second);
+    let setup = Setup::new();
+    let (first, second) = (setup.one.join("a.wasm"), setup.one.join("b.wasm"));
+    copy_guest("typed.wasm", &first);
+    copy_guest("count_lines.wasm", &second);
     for (builder, takes) in [
-        (place.builder(), None),
-        (place.builder().grant("b.wasm", all()), Some(&second)),
+        (setup.builder(), None),
+        (
+            setup.builder().grant("b.wasm", grant_of_all_skills()),
+            Some(&second),
+        ),
     ] {
         let earlier = start(&builder);
-        put_other_bytes("unchecked.wasm", &first);
-        put("unchecked.wasm", &second);
+        write_other_bytes("unchecked.wasm", &first);
+        copy_guest("unchecked.wasm", &second);
         let host = block_on(builder.rebuild(&earlier)).unwrap();
         let takes: Vec<PathBuf> = takes.into_iter().cloned().collect();
-        assert_eq!(serving(&host, "raw_read"), takes);
-        assert_eq!(serving(&host, "folder"), std::slice::from_ref(&first));
+        assert_eq!(files_serving(&host, "raw_read"), takes);
+        assert_eq!(files_serving(&host, "folder"), std::slice::from_ref(&first));
         assert!(host.problems()[0].ends_with("its earlier tools remain"));
-        put("typed.wasm", &first);
-        put("count_lines.wasm", &second);
+        copy_guest("typed.wasm", &first);
+        copy_guest("count_lines.wasm", &second);
     }
 }
 
 #[test]
 fn folder_that_is_named_twice_is_one_folder() {
-    let place = Place::new();
-    put("unchecked.wasm", &place.one.join("u.wasm"));
-    let link = place.folders.outside.join("link");
-    std::os::unix::fs::symlink(&place.one, &link).unwrap();
-    let builder = place.builder().tools(&place.one).tools(&link);
-    let host = start(&builder.clone().grant("u.wasm", all()));
+    let setup = Setup::new();
+    copy_guest("unchecked.wasm", &setup.one.join("u.wasm"));
+    let link = setup.folders.outside.join("link");
+    std::os::unix::fs::symlink(&setup.one, &link).unwrap();
+    let builder = setup.builder().tools(&setup.one).tools(&link);
+    let host = start(&builder.clone().grant("u.wasm", grant_of_all_skills()));
     assert_eq!(host.problems(), [] as [String; 0]);
     let again = block_on(builder.rebuild(&host)).unwrap();
-    assert_eq!(serving(&again, "raw_read"), [place.one.join("u.wasm")]);
+    assert_eq!(
+        files_serving(&again, "raw_read"),
+        [setup.one.join("u.wasm")]
+    );
 }
 
 #[test]
 fn pin_that_names_no_file_is_error() {
-    let place = Place::new();
-    put("unchecked.wasm", &place.one.join("u.wasm"));
+    let setup = Setup::new();
+    copy_guest("unchecked.wasm", &setup.one.join("u.wasm"));
     // This holds even if another component does not load.
-    fs::write(place.one.join("bad.wasm"), "text").unwrap();
-    let pinned = place.builder().pin("uu.wasm", "0".repeat(64));
+    fs::write(setup.one.join("bad.wasm"), "text").unwrap();
+    let pinned = setup.builder().pin("uu.wasm", "0".repeat(64));
     let error = block_on(pinned.build()).err().unwrap().to_string();
     assert!(
         error.contains("pins `uu.wasm`, and there is no component file"),
@@ -309,11 +342,11 @@ fn pin_that_names_no_file_is_error() {
 
 #[test]
 fn grant_of_unknown_skill_is_problem() {
-    let place = Place::new();
-    put("unchecked.wasm", &place.one.join("u.wasm"));
+    let setup = Setup::new();
+    copy_guest("unchecked.wasm", &setup.one.join("u.wasm"));
     let grant = |skills: &[&str]| {
         let grant = Grant::new().skills(skills).unwrap();
-        start(&place.builder().grant("u.wasm", grant))
+        start(&setup.builder().grant("u.wasm", grant))
             .problems()
             .join("\n")
     };

@@ -234,8 +234,7 @@ fn differences(case: &Case, seen: &Seen) -> Vec<String> {
     wrong
 }
 
-/// Returns whether a value is as expected. `{"$text": true}` stands for the
-/// text.
+/// Returns whether a value is as expected. `{"$text": true}` expects the text.
 fn equal(expected: &Value, seen: &Value, text: &str) -> bool {
     match (expected, seen) {
         (Value::Object(expected), seen) if is_text(expected) => seen.as_str() == Some(text),

@@ -51,7 +51,7 @@ fn setup() -> &'static Setup {
         let path = repository().join("tests/vectors/help.json");
         let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         Setup {
-            folders: Folders::of(&vectors.skills),
+            folders: Folders::from_skills(&vectors.skills),
             cases: vectors.cases,
         }
     })

@@ -64,7 +64,7 @@ fn only_changed_components_are_compiled_again() {
 }
 
 #[test]
-fn repaired_component_file_is_loaded() {
+fn fixed_component_file_is_loaded() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     copy(&folders, "count_lines.wasm", "a.wasm");
@@ -75,7 +75,7 @@ fn repaired_component_file_is_loaded() {
         .cache(&cache)
         .grant("a.wasm", Grant::new().skills(["*"]).unwrap());
     drop(block_on(builder.clone().build()).unwrap());
-    // Its code is in the cache, until the first call looks for it.
+    // The code is in the cache, but is removed before the first call loads it.
     let first = block_on(builder.clone().build()).unwrap();
     for entry in fs::read_dir(&cache).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
@@ -105,14 +105,14 @@ fn broken_component_keeps_its_earlier_tools() {
         panic!("{:?}", second.problems());
     };
     assert!(problem.ends_with("its earlier tools remain"), "{problem}");
-    // Without an earlier host there are no earlier tools.
+    // A new host has no earlier tools.
     let anew = block_on(builder.clone().build()).unwrap();
     assert!(!tools(&anew).contains(&"count_lines".to_owned()));
 
     fs::remove_file(folders.outside.join("a.wasm")).unwrap();
     let third = block_on(builder.rebuild(&second)).unwrap();
     assert!(!tools(&third).contains(&"count_lines".to_owned()));
-    // A grant does not keep it.
+    // A grant does not keep a removed component.
     let [problem] = third.problems() else {
         panic!("{:?}", third.problems());
     };

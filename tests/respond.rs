@@ -274,7 +274,7 @@ fn survives_hostile_messages_and_answers_the_next() {
         ),
     ] {
         let short: String = line.chars().take(60).collect();
-        // A line that may begin a longer message stands alone.
+        // The line is the whole message, although it may look like the start of a longer one.
         let input = format!("{line}\n");
         let run = program().run_with(&["respond", "--format", format], &input);
         assert!(run.stdout.starts_with(starts), "{short}: {run:?}");

@@ -117,7 +117,7 @@ fn external_checkpoints_show_a_cut() {
 }
 
 #[test]
-fn tells_a_missing_chain_from_another() {
+fn distinguishes_missing_chain_from_another() {
     let log = SignedLog::new(AT_THE_END);
     let one = log.new_chain("one", 3);
     // A new chain of the same length, a shorter and a longer one.

@@ -12,10 +12,10 @@ use crate::support::process::Process;
 use crate::support::program::{self, Program};
 use crate::support::watchdog::patience;
 
-/// The number of calls. A pipe holds the records of fewer, because each has a long id.
+/// The number of calls. Their records have long ids, so all of them do not fit into a pipe.
 const CALLS: usize = 100;
 
-/// Runs a command with a terminal as stderr that has no reader.
+/// A Python script that runs a command with a terminal as stderr, which nobody reads.
 const ON_TERMINAL: &str = "import pty, subprocess, sys
 _, terminal = pty.openpty()
 sys.exit(subprocess.call(sys.argv[1:], stderr=terminal))";
@@ -69,7 +69,7 @@ fn answers_while_nobody_reads_a_terminal() {
     }
 }
 
-/// Sends calls while stderr has no reader. With `best_effort` they have an output.
+/// Sends calls while nobody reads stderr. With `best_effort`, they have an output.
 fn answers(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
     let mode = if has_output {
         "best_effort"

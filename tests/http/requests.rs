@@ -193,7 +193,7 @@ fn nobody_can_dump_the_egress_processes() {
     let authority = Authority::new();
     let program = with_secret(&authority, "localhost:1", "");
     let copy = UnprivilegedCopy::new();
-    copy.own(program.folder.path());
+    copy.give_to_nobody(program.folder.path());
     let mut command = copy.command(&["serve", "--config", "c.toml"]);
     command.current_dir(program.folder.path());
     let server = Process::start(&mut command);

@@ -180,7 +180,7 @@ fn answers_every_odd_json_text() {
 }
 
 #[test]
-fn refuses_subscriptions_that_keep_much() {
+fn refuses_oversized_subscriptions() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     for params in large_subscriptions() {

@@ -172,7 +172,7 @@ fn reads_input_while_answer_is_unread() {
 }
 
 /// Sends a line `count` times to a server, and only then reads the answers. Returns the number of
-/// lines that the server took before that.
+/// lines that the server read before that.
 fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     let mut server = Process::start(&mut server(folder));
     let mut input = server.stdin.take().unwrap();
@@ -195,14 +195,14 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Wait until the server has taken no line for a second. On a busy machine this can end early,
+    // Wait until the server has read no line for a second. On a busy machine this can end early,
     // and then the test checks less.
-    let (mut taken, mut since) = (0, Instant::now());
+    let (mut read, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
         let now = sent.load(Ordering::SeqCst);
-        if now != taken {
-            (taken, since) = (now, Instant::now());
+        if now != read {
+            (read, since) = (now, Instant::now());
         }
     }
     let answered: BTreeSet<String> = (0..count)
@@ -211,7 +211,7 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     assert_eq!(answered.len(), count);
     join(sending, "the end of the lines").unwrap();
     assert!(server.wait().success());
-    taken
+    read
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::support::program::Run;
 
 const SIGKILL: i32 = 9;
 
-/// Compiles the library that kills.
+/// Compiles the library that kills the program at a step.
 fn compile_killer(user: &User) {
     let library = user.path("kill.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/packages/kill.c");
@@ -94,8 +94,8 @@ fn killed_add_leaves_packages_usable() {
     let other = user.reference().replace("csv:1", "other:1");
     fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
     user.run_ok(&["push", &other, "other.wasm", "--key", "acme.key"]);
-    // Blobs, lock file, its note, and the configuration. The steps of each are create, write, sync,
-    // rename, sync.
+    // The verb writes blobs, the lock file, its note, and the configuration. The steps for each file
+    // are create, write, sync, rename, sync.
     assert_eq!(
         kill_at_each_step(&user, &["add", &other], User::call),
         6 * 5
@@ -120,7 +120,7 @@ fn killed_import_leaves_packages_usable() {
     author.run_ok(&["rollback", "csv"]);
     author.run_ok(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
-    // The file that is inspected first is created and written.
+    // First the verb creates and writes a file to inspect.
     let steps = kill_at_each_step(&author, &import, User::call);
     assert_eq!(steps, 2 + 6 * 5);
     assert!(author.files()[0].as_ref().unwrap().contains(GRANT));
@@ -135,7 +135,7 @@ fn killed_import_of_skill_leaves_packages_usable() {
     user.run_ok(&["remove", "--skill", "report"]);
     user.run_ok(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
-    // Note, three blobs, the unpacked files, lock file, its note, and the configuration.
+    // A note, three blobs, the unpacked files, the lock file, its note, and the configuration.
     assert!(kill_at_each_step(&user, &import, User::call) > 7 * 5);
     assert_eq!(user.read_skill().code, 0);
 }
@@ -145,7 +145,7 @@ fn killed_add_of_skill_leaves_packages_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));
     let add = ["add", "--skill", &user.skill_reference()];
-    // Three blobs, the unpacked files, lock file, its note, and the configuration.
+    // Three blobs, the unpacked files, the lock file, its note, and the configuration.
     assert!(kill_at_each_step(&user, &add, User::call) > 6 * 5);
     assert_eq!(user.read_skill().code, 0);
 }
@@ -153,7 +153,7 @@ fn killed_add_of_skill_leaves_packages_usable() {
 #[test]
 fn killed_skill_update_and_rollback_leave_packages_usable() {
     let user = updated_skill_user();
-    // The earlier version is unpacked again.
+    // Without its unpacked files, the earlier version is unpacked again.
     let earlier = digest_of(&user.lock(), "content", 1).replace(':', "-");
     let root = user.path(&format!("data/skillhost/store/skills/{earlier}-report"));
     make_writable(&root);

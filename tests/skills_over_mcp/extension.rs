@@ -69,7 +69,7 @@ fn lists_skills_as_every_client_accepts_them() {
             front("umlaut", "description: x"),
             Some(("umlaut", "x")),
         ),
-        // Its folder has a file of its name, which the entry's addresses would hide.
+        // The skill's folder has a file with the skill's name. The entry's addresses would hide it.
         ("twice", front("docs", "description: x"), None),
         ("unclosed", "---\nname: unclosed\n".to_owned(), None),
         (
@@ -217,7 +217,7 @@ fn reads_files_at_addresses_of_an_entry() {
             assert_eq!(code, INVALID_PARAMS, "{method} {uri}");
         }
     }
-    // A file of the name is meant, once there is one.
+    // Once a file has this path, the address means the file.
     folders.write("a/b/SKILL.md", "inner");
     let read = session.ask("resources/read", json!({"uri": "skill://a/b/SKILL.md"}));
     assert_eq!(read.unwrap()["contents"][0]["text"], "inner");

@@ -226,7 +226,7 @@ fn capabilities_name_served_resources_only() {
 fn missing_resource_has_error_code_of_revision() {
     let folders = folders("a");
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
-        let mut session = Session::of_revision(revision, builder().skills(&folders.root));
+        let mut session = Session::open_revision(revision, builder().skills(&folders.root));
         assert_eq!(
             bytes(&read(&mut session, "skill://a/SKILL.md")),
             skill_md("a").as_bytes()

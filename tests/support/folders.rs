@@ -46,12 +46,12 @@ impl Folders {
         BUILT.get_or_init(|| {
             let manifest = fs::read(repository().join("tests/vectors/built_skills.json")).unwrap();
             let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-            Self::of(&manifest["skills"])
+            Self::from_skills(&manifest["skills"])
         })
     }
 
     /// Makes a root of these skills.
-    pub(crate) fn of(skills: &Value) -> Self {
+    pub(crate) fn from_skills(skills: &Value) -> Self {
         let folders = Self::new();
         for (skill, files) in skills.as_object().unwrap() {
             fs::create_dir_all(folders.root.join(skill)).unwrap();

@@ -67,7 +67,7 @@ pub(crate) struct Client {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
-    /// True if the output closes at the next line.
+    /// True if the client closes the output at the next line.
     hung_up: Arc<AtomicBool>,
     /// Messages that arrived during a wait for another one.
     unclaimed: VecDeque<Value>,
@@ -266,7 +266,7 @@ impl Client {
         self.unclaimed.iter().filter(of_method).count()
     }
 
-    /// Keeps the messages that have arrived.
+    /// Stores the messages that have arrived.
     fn receive(&mut self) {
         while let Ok(line) = self.lines.try_recv() {
             self.unclaimed.push_back(frame(&line));

@@ -125,8 +125,9 @@ pub(crate) fn bounded<T>(runtime: &tokio::runtime::Runtime, future: impl Future<
 /// Set in a process that runs one test by [`run_in_own_process`].
 const AGAIN: &str = "SKILLHOST_TEST_AGAIN";
 
-/// Runs this test again in its own process, which gets `what` from [`own_process_argument`]. For properties of
-/// a process, such as its threads, descriptors and system calls.
+/// Runs this test again in its own process, which gets `what` from [`own_process_argument`].
+///
+/// Tests need this if they check a whole process, such as its threads, descriptors or system calls.
 pub(crate) fn run_in_own_process(test: &str, what: &str) {
     let output = process::output(&mut own_process_command(test, what));
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Places for a value in a request. `@` stands for the value.
+/// Places for a value in a request. The value replaces `@`.
 const PLACES: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":@,"method":"tools/list"}"#,
     r#"{"jsonrpc":"2.0","id":@,"method":"subscriptions/listen","params":{"notifications":{}}}"#,
@@ -94,7 +94,7 @@ pub(crate) fn requests() -> Vec<OddRequest> {
     requests.collect()
 }
 
-/// Returns requests whose requests_with_odd_ids no `Value` can hold.
+/// Returns requests with ids that no `Value` can hold.
 pub(crate) fn requests_with_odd_ids() -> Vec<String> {
     let texts = without_value();
     texts

@@ -134,7 +134,7 @@ impl Process {
         }
     }
 
-    /// Collects the later text on stderr.
+    /// Collects everything that the process prints to stderr from now on.
     pub(crate) fn collect_stderr(&mut self) -> Arc<Mutex<String>> {
         let collected = Arc::<Mutex<String>>::default();
         let (text, mut stderr) = (Arc::clone(&collected), self.stderr.take().unwrap());

@@ -77,10 +77,10 @@ impl Program {
     }
 }
 
-/// A user without rights.
+/// The id of an unprivileged user.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// A copy of the program that a user can start who cannot read everything, because CI runs as root.
+/// A copy of the program that an unprivileged user can start. Root, as whom CI runs, is not one.
 pub(crate) struct UnprivilegedCopy(TempDir);
 
 impl UnprivilegedCopy {
@@ -113,8 +113,8 @@ impl UnprivilegedCopy {
         command
     }
 
-    /// Gives a folder and all that is in it to that user.
-    pub(crate) fn own(&self, folder: &Path) {
+    /// Makes [`NOBODY`] the owner of a folder and its contents, if this process is root.
+    pub(crate) fn give_to_nobody(&self, folder: &Path) {
         if rustix::process::geteuid().is_root() {
             let owner = format!("{NOBODY}:{NOBODY}");
             let given = process::output(Command::new("chown").args(["-R", &owner]).arg(folder));
@@ -131,7 +131,7 @@ pub(crate) fn run_as(user: u32, group: u32, arguments: &[&str]) -> Run {
     )
 }
 
-/// Runs the program as a user who cannot read everything.
+/// Runs the program as an unprivileged user.
 pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     finish(UnprivilegedCopy::new().command(arguments), "")
 }

@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Opens a session of an earlier revision, with its handshake.
-    pub(crate) fn of_revision(revision: &str, builder: HostBuilder) -> Self {
+    pub(crate) fn open_revision(revision: &str, builder: HostBuilder) -> Self {
         let mut session = Self::open(builder);
         session.meta = None;
         let hello = json!({

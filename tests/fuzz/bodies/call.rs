@@ -216,8 +216,8 @@ fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
     assert_eq!(again, Ok(output.record_json()), "{text:?}");
 }
 
-/// Takes the last call's record out of the log. A record before it may say that the chain
-/// continues in a new file.
+/// Removes the last call's record from the log, and returns it. Another record before it may say
+/// that the chain continues in a new file.
 fn record(mut audit: &File, text: &str) -> String {
     let mut record = String::new();
     audit.rewind().unwrap();

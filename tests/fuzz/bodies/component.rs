@@ -130,7 +130,7 @@ fn check_definition(definition: &Definition) {
 
 /// Checks that the host's answer is well formed, whatever the tool answers.
 async fn check_answer(host: &Host, definition: &Definition, pick: usize, functions: bool) {
-    let mut arguments = match sample::of(&definition.input_schema, pick) {
+    let mut arguments = match sample::value(&definition.input_schema, pick) {
         Value::Object(arguments) => arguments,
         _ => Map::new(),
     };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns a value for a schema. `pick` selects alternatives; an even `pick` omits optional
 /// properties.
-pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
+pub(crate) fn value(schema: &Map<String, Value>, pick: usize) -> Value {
     let choices = |key: &str| schema.get(key).and_then(Value::as_array);
     let chosen = |choices: &[Value]| match choices.len() {
         0 => Value::Null,
@@ -40,7 +40,7 @@ pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
 
 fn nested(schema: &Value, pick: usize) -> Value {
     let schema = schema.as_object();
-    schema.map_or(Value::Null, |schema| of(schema, pick))
+    schema.map_or(Value::Null, |schema| value(schema, pick))
 }
 
 fn array(schema: &Map<String, Value>, pick: usize) -> Value {

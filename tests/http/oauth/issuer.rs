@@ -99,7 +99,7 @@ impl TestIssuer {
         };
         let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.asked));
         let given_up = Arc::clone(&issuer.given_up);
-        // It ends with the test's process.
+        // The thread ends with the test's process.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 asked.fetch_add(1, Ordering::SeqCst);
@@ -133,7 +133,7 @@ fn answer(mut stream: TcpStream, reply: Reply, given_up: &AtomicUsize) {
             asked.load(Ordering::SeqCst) > 0
         });
     }
-    // Peers may end early: some tests are about that.
+    // The peer may close the connection early, as some tests expect.
     let _ = match reply {
         Reply::Keys(body) | Reply::KeysAfter(_, body) => {
             let length = body.len();

@@ -80,7 +80,8 @@ fn beneath(base: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<Owne
     }
 }
 
-fn look(base: &OwnedFd, path: &str, follow: bool) -> Result<OwnedFd, Code> {
+/// Opens a path with `O_PATH`.
+fn open_path(base: &OwnedFd, path: &str, follow: bool) -> Result<OwnedFd, Code> {
     let flags = match follow {
         true => OFlags::PATH,
         false => OFlags::PATH | OFlags::NOFOLLOW,
@@ -89,7 +90,7 @@ fn look(base: &OwnedFd, path: &str, follow: bool) -> Result<OwnedFd, Code> {
 }
 
 /// Returns the parent folder of a path, and the last name with the slash after it.
-fn place(base: &OwnedFd, path: &str) -> Result<(OwnedFd, String), Code> {
+fn parent_and_name(base: &OwnedFd, path: &str) -> Result<(OwnedFd, String), Code> {
     check_folder(base)?;
     if path.is_empty() {
         return Err("no-entry");
@@ -100,7 +101,7 @@ fn place(base: &OwnedFd, path: &str) -> Result<(OwnedFd, String), Code> {
     let trimmed = path.trim_end_matches('/');
     let (before, name) = trimmed.rsplit_once('/').unwrap_or((".", trimmed));
     if name == ".." {
-        look(base, path, true)?;
+        open_path(base, path, true)?;
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let parent = beneath(base, &format!("{before}/"), flags, Mode::empty())?;
@@ -223,7 +224,7 @@ impl FileSystem for Disk {
     }
 
     fn status_at(&mut self, base: &OwnedFd, path: &str, follow: bool) -> Result<Status, Code> {
-        Ok(status(&look(base, path, follow)?))
+        Ok(status(&open_path(base, path, follow)?))
     }
 
     fn list(&mut self, folder: &OwnedFd) -> Result<Vec<(String, char)>, Code> {
@@ -240,17 +241,17 @@ impl FileSystem for Disk {
     }
 
     fn make_folder(&mut self, base: &OwnedFd, path: &str) -> Result<(), Code> {
-        let (parent, name) = place(base, path)?;
+        let (parent, name) = parent_and_name(base, path)?;
         rustix::fs::mkdirat(parent, name, Mode::RWXU).map_err(code)
     }
 
     fn remove_folder(&mut self, base: &OwnedFd, path: &str) -> Result<(), Code> {
-        let (parent, name) = place(base, path)?;
+        let (parent, name) = parent_and_name(base, path)?;
         rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(code)
     }
 
     fn remove_file(&mut self, base: &OwnedFd, path: &str) -> Result<(), Code> {
-        let (parent, name) = place(base, path)?;
+        let (parent, name) = parent_and_name(base, path)?;
         rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(code)
     }
 
@@ -262,8 +263,8 @@ impl FileSystem for Disk {
         new_path: &str,
     ) -> Result<(), Code> {
         check_folder(new_base)?;
-        let (parent, name) = place(base, path)?;
-        let (new_parent, new_name) = place(new_base, new_path)?;
+        let (parent, name) = parent_and_name(base, path)?;
+        let (new_parent, new_name) = parent_and_name(new_base, new_path)?;
         rustix::fs::renameat(parent, name, new_parent, new_name).map_err(code)
     }
 
@@ -274,7 +275,7 @@ impl FileSystem for Disk {
             target if target.starts_with('/') => return Err("not-permitted"),
             _ => {}
         }
-        let (parent, name) = place(base, path)?;
+        let (parent, name) = parent_and_name(base, path)?;
         rustix::fs::symlinkat(target, parent, name).map_err(code)
     }
 
@@ -287,15 +288,15 @@ impl FileSystem for Disk {
         new_path: &str,
     ) -> Result<(), Code> {
         check_folder(new_base)?;
-        let file = look(base, path, follow)?;
-        let (parent, name) = place(new_base, new_path)?;
+        let file = open_path(base, path, follow)?;
+        let (parent, name) = parent_and_name(new_base, new_path)?;
         let file = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
         let flags = AtFlags::SYMLINK_FOLLOW;
         rustix::fs::linkat(CWD, file, parent, name, flags).map_err(code)
     }
 
     fn read_link(&mut self, base: &OwnedFd, path: &str) -> Result<String, Code> {
-        let link = look(base, path, false)?;
+        let link = open_path(base, path, false)?;
         if kind(&link) != FileType::Symlink {
             return Err("invalid");
         }
@@ -324,7 +325,7 @@ impl FileSystem for Disk {
         accessed: Option<u64>,
         modified: Option<u64>,
     ) -> Result<(), Code> {
-        let file = look(base, path, follow)?;
+        let file = open_path(base, path, follow)?;
         let times = times(accessed, modified);
         rustix::fs::utimensat(&file, "", &times, AtFlags::EMPTY_PATH).map_err(code)
     }
@@ -341,7 +342,7 @@ impl FileSystem for Disk {
         path: &str,
         follow: bool,
     ) -> Result<bool, Code> {
-        self.is_same(file, &look(base, path, follow)?)
+        self.is_same(file, &open_path(base, path, follow)?)
     }
 }
 

@@ -95,8 +95,8 @@ impl User {
 
     /// Trusts a key for the packages of `acme`.
     fn trust(&self, key: &str) {
-        let place = format!("oci://{}/acme/*", self.registry.authority);
-        self.append(&format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n"));
+        let pattern = format!("oci://{}/acme/*", self.registry.authority);
+        self.append(&format!("[trust.\"{pattern}\"]\nkeys = [\"{key}.pub\"]\n"));
     }
 
     fn lock(&self) -> String {
@@ -193,8 +193,8 @@ fn signed_component_goes_from_author_to_call() {
     user.new_key("acme");
     let pushed = user.push(&count_lines(), Some("acme"));
     assert!(pushed.contains("signer: the key "), "{pushed}");
-    let place = format!("oci://{}/acme/*", user.registry.authority);
-    user.append(&format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"));
+    let pattern = format!("oci://{}/acme/*", user.registry.authority);
+    user.append(&format!("[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"));
     let before = user.files()[0].clone().unwrap();
     let shown = user.run_ok(&["add", &user.reference()]);
     for part in [
@@ -273,9 +273,9 @@ fn update_accepts_no_new_power_or_signer_unasked() {
     let user = User::new();
     user.new_key("one");
     user.new_key("two");
-    let place = format!("oci://{}/acme/csv", user.registry.authority);
+    let pattern = format!("oci://{}/acme/csv", user.registry.authority);
     user.append(&format!(
-        "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+        "[trust.\"{pattern}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
     ));
     user.push(&count_lines(), Some("one"));
     user.run_ok(&["add", &user.reference()]);
@@ -356,7 +356,7 @@ fn add_prints_the_grant_for_what_a_component_asks_for() {
 fn refused_packages_change_nothing() {
     let user = User::new();
     let reference = user.reference();
-    let place = format!("oci://{}/acme/csv", user.registry.authority);
+    let pattern = format!("oci://{}/acme/csv", user.registry.authority);
     user.push(&count_lines(), None);
     for (setting, why) in [
         (
@@ -364,7 +364,7 @@ fn refused_packages_change_nothing() {
             "has no rule in `[trust]`",
         ),
         (
-            format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"),
+            format!("[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"),
             "it is unsigned",
         ),
     ] {
@@ -801,9 +801,9 @@ fn edited_locks_hide_no_signer() {
         let user = User::new();
         user.new_key("one");
         user.new_key("two");
-        let place = format!("oci://{}/acme/*", user.registry.authority);
+        let pattern = format!("oci://{}/acme/*", user.registry.authority);
         user.append(&format!(
-            "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+            "[trust.\"{pattern}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
         ));
         let push = |release: &str, key| match kind {
             "skill" => user.push_skill_version(release, Some(key)),

@@ -18,14 +18,14 @@ fn run(program: &mut Command) -> (Option<i32>, String, String) {
 
 #[test]
 fn makes_a_project_without_skillhost() {
-    let place = tempfile::tempdir().unwrap();
-    let author = place.path().join("an-author");
+    let folder = tempfile::tempdir().unwrap();
+    let author = folder.path().join("an-author");
     symlink(AUTHOR, &author).unwrap();
     let mut command = Command::new(author);
     command.args(["new", "ropes", "--lang", "python"]);
-    let (code, _, stderr) = run(command.current_dir(&place).env_clear());
+    let (code, _, stderr) = run(command.current_dir(&folder).env_clear());
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(fs::exists(place.path().join("ropes/pyproject.toml")).unwrap());
+    assert!(fs::exists(folder.path().join("ropes/pyproject.toml")).unwrap());
 }
 
 #[test]

@@ -250,9 +250,9 @@ fn running_server_keeps_components_when_lock_is_invalid() {
     let user = User::new();
     user.new_key("acme");
     user.push(&count_lines(), Some("acme"));
-    let place = format!("oci://{}/acme/*", user.registry.authority);
+    let pattern = format!("oci://{}/acme/*", user.registry.authority);
     user.append(&format!(
-        "[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n{GRANT}"
+        "[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n{GRANT}"
     ));
     user.run_ok(&["add", &user.reference()]);
     let mut client = serve(&user, NEWEST);

@@ -42,7 +42,7 @@ fn operator_adds_package_that_agent_requested() {
     let own: Vec<_> = tools.filter(|it| it["name"] == "find_packages").collect();
     assert_eq!(own.len(), 1, "{listed}");
     assert_eq!(own[0]["annotations"]["readOnlyHint"], false);
-    // A query has plain words, and the results are ranked as skills are.
+    // A query is plain words. It ranks packages as it would rank skills.
     let (failed, text) = ask(&mut client, json!({"query": "how many lines has a text"}));
     assert!(!failed && text.starts_with("1 of the 2 packages"), "{text}");
     assert!(
@@ -51,7 +51,7 @@ fn operator_adds_package_that_agent_requested() {
     );
     let (_, text) = ask(&mut client, json!({}));
     assert!(text.starts_with("2 of the 2 packages"), "{text}");
-    // A description stays on its line.
+    // A description cannot start another line.
     assert!(!text.contains('\u{1b}'), "{text}");
     assert_eq!(text.matches("\n- oci://").count(), 2, "{text}");
     let (_, text) = ask(&mut client, json!({"query": "zzzz"}));

@@ -139,7 +139,7 @@ fn rolls_back_component_and_skill_with_same_name() {
 #[test]
 fn rollback_accepts_no_skill_of_other_signer_unasked() {
     let user = updated_skill_user();
-    let place = format!("oci://{}/acme/*", user.registry.authority);
+    let pattern = format!("oci://{}/acme/*", user.registry.authority);
     let config = user.files()[0].clone().unwrap();
     let both = config.replace("[\"acme.pub\"]", "[\"acme.pub\", \"evil.pub\"]");
     user.program.write("skillhost.toml", both);
@@ -151,7 +151,7 @@ fn rollback_accepts_no_skill_of_other_signer_unasked() {
         "{error}"
     );
     // The rule no longer trusts the earlier signer.
-    let trust = format!("[trust.\"{place}\"]\nkeys = ");
+    let trust = format!("[trust.\"{pattern}\"]\nkeys = ");
     let config = user.files()[0].clone().unwrap();
     let config = config.replace(&format!("{trust}[\"acme.pub\", "), &format!("{trust}["));
     user.program.write("skillhost.toml", &config);

@@ -205,19 +205,19 @@ fn lock_file_of_another_program_is_imported() {
         .find_map(|line| line.strip_prefix("manifest = "));
     let manifest = manifest.unwrap().trim_matches('"').to_owned();
     user.run_ok(&["remove", "--skill", "report"]);
-    let place = format!("{}/acme/report", user.registry.authority);
+    let repository = format!("{}/acme/report", user.registry.authority);
     user.program.write(
         "toolhive.lock.yaml",
         format!(
-            "version: 1\nskills:\n- name: a-report\n  source: {place}:1\n  digest: {manifest}\n\
-             - name: gone\n  source: {place}:1\n  digest: sha256:{}\n\
+            "version: 1\nskills:\n- name: a-report\n  source: {repository}:1\n  digest: {manifest}\n\
+             - name: gone\n  source: {repository}:1\n  digest: sha256:{}\n\
              - name: unknown\n  source: unknown\n  digest: {manifest}\n",
             "0".repeat(64)
         ),
     );
     let run = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
-    let fixed = format!("oci://{place}@{manifest}");
+    let fixed = format!("oci://{repository}@{manifest}");
     assert!(
         run.stdout.contains(&format!("a-report from {fixed}\n")),
         "{run:?}"

@@ -901,7 +901,7 @@ fn changed_configurations_are_refused() {
     let text = user.lock();
     let other = "0".repeat(64);
     let key = "keys = [\"acme.pub\"]";
-    let place = format!("oci://{}/acme/", user.registry.authority);
+    let prefix = format!("oci://{}/acme/", user.registry.authority);
     let config = |from: &str, to: &str| {
         let (from, to) = (from.to_owned(), to.to_owned());
         move |user: &User| edit(user, "skillhost.toml", &from, &to)
@@ -966,7 +966,7 @@ fn changed_configurations_are_refused() {
             ),
             case(
                 |user| {
-                    edit(user, "skillhost.toml", &place, "oci://registry.example/");
+                    edit(user, "skillhost.toml", &prefix, "oci://registry.example/");
                     edit(
                         user,
                         "skillhost.toml",

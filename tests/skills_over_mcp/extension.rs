@@ -69,7 +69,7 @@ fn lists_skills_as_every_client_accepts_them() {
             front("umlaut", "description: x"),
             Some(("umlaut", "x")),
         ),
-        // The skill's folder has a file with the skill's name. The entry's addresses would hide it.
+        // The folder has `docs/x`, which the addresses of a skill named `docs` would hide.
         ("twice", front("docs", "description: x"), None),
         ("unclosed", "---\nname: unclosed\n".to_owned(), None),
         (

@@ -223,9 +223,10 @@ fn shown_names_are_valid_arguments() {
         };
         assert_eq!(text, format!("{shown}  1 B"));
         // The shown name is valid as an argument.
-        let path = match shown.starts_with('"') {
-            true => serde_json::from_str(shown).unwrap(),
-            false => shown.to_owned(),
+        let path = if shown.starts_with('"') {
+            serde_json::from_str(shown).unwrap()
+        } else {
+            shown.to_owned()
         };
         let arguments = json!({"skill_name": skill, "file_path": path});
         assert!(call(&host, "read_file_in_skill", arguments).is_ok());

@@ -48,9 +48,12 @@ impl Authority {
     /// Signs a certificate for names: DNS names, or URIs if they contain a colon.
     pub(crate) fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
         let mut params = CertificateParams::default();
-        let name = |name: &&str| match name.contains(':') {
-            true => SanType::URI((*name).try_into().unwrap()),
-            false => SanType::DnsName((*name).try_into().unwrap()),
+        let name = |name: &&str| {
+            if name.contains(':') {
+                SanType::URI((*name).try_into().unwrap())
+            } else {
+                SanType::DnsName((*name).try_into().unwrap())
+            }
         };
         params.subject_alt_names = names.iter().map(name).collect();
         params.use_authority_key_identifier_extension = true;

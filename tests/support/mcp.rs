@@ -24,9 +24,10 @@ pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
 
 /// Returns the options for the configuration of a folder, if it has one.
 fn configured(folder: &Path) -> &'static [&'static str] {
-    match folder.join("skillhost.toml").exists() {
-        true => &["--config", "skillhost.toml"],
-        false => &[],
+    if folder.join("skillhost.toml").exists() {
+        &["--config", "skillhost.toml"]
+    } else {
+        &[]
     }
 }
 

@@ -263,9 +263,12 @@ fn is_like_any(name: &HeaderName, others: &[HeaderName]) -> bool {
 
 /// Returns a header's name as CGI and WSGI read it, in lower case.
 fn as_variable(name: &str) -> String {
-    let read = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => '_',
+    let read = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
     };
     name.chars().map(read).collect()
 }

@@ -231,9 +231,10 @@ impl NetworkGrant {
     /// If nothing allows it.
     pub fn allow(&self, target: &Target) -> Result<Permission<'_>, Denial> {
         if self.asks {
-            return match target.is_tls() {
-                true => Ok(Permission::Consent),
-                false => Err(Denial::PlainAsk),
+            return if target.is_tls() {
+                Ok(Permission::Consent)
+            } else {
+                Err(Denial::PlainAsk)
             };
         }
         let mut rules = self.rules.iter();
@@ -255,11 +256,14 @@ impl NetworkGrant {
         let is_private = |granted: &PrivateAddress| granted.covers(ip, port);
         let is_granted = !self.asks && self.private.iter().any(is_private)
             || permission.is_localhost() && ip.is_loopback();
-        match is_granted {
-            true => Ok(()),
-            false if permission.is_plain() => Err(Denial::Plain),
-            false if is_public(ip) => Ok(()),
-            false => Err(Denial::PrivateAddress(ip)),
+        if is_granted {
+            Ok(())
+        } else if permission.is_plain() {
+            Err(Denial::Plain)
+        } else if is_public(ip) {
+            Ok(())
+        } else {
+            Err(Denial::PrivateAddress(ip))
         }
     }
 
@@ -287,9 +291,10 @@ impl NetworkGrant {
         let mut private = self.private.iter();
         let may_be_plain =
             permission.is_localhost() || private.any(|granted| granted.covers_port(port));
-        match permission.is_plain() && !may_be_plain {
-            true => Err(Denial::Plain),
-            false => Ok(()),
+        if permission.is_plain() && !may_be_plain {
+            Err(Denial::Plain)
+        } else {
+            Ok(())
         }
     }
 

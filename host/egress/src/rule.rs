@@ -200,9 +200,10 @@ fn read_host_pattern(authority: &str) -> Result<(HostPattern, Option<u16>), Targ
         .filter(|label| label.is_some())
         .count()
         == 2;
-    match are_named {
-        true => Ok((HostPattern::Labels(labels), port)),
-        false => Err(TargetError::Host),
+    if are_named {
+        Ok((HostPattern::Labels(labels), port))
+    } else {
+        Err(TargetError::Host)
     }
 }
 

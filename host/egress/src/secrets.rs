@@ -141,9 +141,10 @@ impl SecretSearch {
     /// Returns the name of a secret that starts in a piece of a body and ends in the next one.
     pub(crate) fn find_between(&self, before: &[u8], after: &[u8]) -> Option<&str> {
         let after = &after[..after.len().min(self.overlap())];
-        match before.is_empty() {
-            true => None,
-            false => self.find(&[before, after].concat()),
+        if before.is_empty() {
+            None
+        } else {
+            self.find(&[before, after].concat())
         }
     }
 

@@ -247,9 +247,10 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         return Err(TargetError::Path);
     }
     // An escape hid a `..` that is still here.
-    match decoded.split('/').any(is_dots) {
-        true => Err(TargetError::Path),
-        false => Ok((path, decoded)),
+    if decoded.split('/').any(is_dots) {
+        Err(TargetError::Path)
+    } else {
+        Ok((path, decoded))
     }
 }
 

@@ -347,9 +347,10 @@ impl<S> Endpoint<S> {
 /// Answers a request that its client has cancelled. The response has no message: it is a stream
 /// without events, or has no body.
 fn cancelled(accepts_stream: bool) -> Response {
-    match accepts_stream {
-        true => ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response(),
-        false => StatusCode::ACCEPTED.into_response(),
+    if accepts_stream {
+        ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response()
+    } else {
+        StatusCode::ACCEPTED.into_response()
     }
 }
 

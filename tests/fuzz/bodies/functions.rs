@@ -180,9 +180,10 @@ impl<I: Iterator<Item = u8>> Types<I> {
         );
         for index in 0..self.next() % 6 {
             let field = self.make(depth + 1);
-            let _ = match named {
-                true => write!(body, " (field \"{}\" {})", label(index), field.name),
-                false => write!(body, " {}", field.name),
+            let _ = if named {
+                write!(body, " (field \"{}\" {})", label(index), field.name)
+            } else {
+                write!(body, " {}", field.name)
             };
             flat.extend(field.flat);
         }

@@ -176,19 +176,16 @@ fn every_request_counts_for_the_minute() {
         let (_first, status) = open(&server, &request);
         assert!(![429, 503].contains(&status), "{about}: {status}");
         let refused = Client::once(server.address, &request);
-        match has_id {
-            true => {
-                let answer = refused.json();
-                assert_eq!(answer["error"]["code"], -32029, "{about}: {answer}");
-                assert_eq!(answer["id"], 5, "{about}: {answer}");
-                let wait = answer["error"]["data"]["retryAfter"].as_u64().unwrap();
-                assert!((1..=60).contains(&wait), "{about}: {answer}");
-            }
-            false => {
-                assert_eq!(refused.status, 429, "{about}: {refused:?}");
-                let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-                assert!((1..=60).contains(&wait), "{about}: {refused:?}");
-            }
+        if has_id {
+            let answer = refused.json();
+            assert_eq!(answer["error"]["code"], -32029, "{about}: {answer}");
+            assert_eq!(answer["id"], 5, "{about}: {answer}");
+            let wait = answer["error"]["data"]["retryAfter"].as_u64().unwrap();
+            assert!((1..=60).contains(&wait), "{about}: {answer}");
+        } else {
+            assert_eq!(refused.status, 429, "{about}: {refused:?}");
+            let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=60).contains(&wait), "{about}: {refused:?}");
         }
     }
 }

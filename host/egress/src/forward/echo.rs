@@ -52,14 +52,13 @@ impl CheckedBody {
 
     /// Checks data, and returns the bytes that can be passed on now.
     fn check_data(&mut self, data: Bytes) -> Result<Bytes, BoxError> {
-        let mut data = match self.held.is_empty() {
-            true => data,
-            false => {
-                let mut joined = BytesMut::with_capacity(self.held.len() + data.len());
-                joined.extend_from_slice(&self.held);
-                joined.extend_from_slice(&data);
-                joined.freeze()
-            }
+        let mut data = if self.held.is_empty() {
+            data
+        } else {
+            let mut joined = BytesMut::with_capacity(self.held.len() + data.len());
+            joined.extend_from_slice(&self.held);
+            joined.extend_from_slice(&data);
+            joined.freeze()
         };
         self.refuse(self.secrets.find(&data))?;
         self.refuse(self.secrets.find_between(&self.returned, &data))?;

@@ -103,9 +103,10 @@ async fn blocking_work_for_third_party_guests_takes_turns() {
             });
             running.push((end, tokio::spawn(work)));
         }
-        let parallel = match is_built_in {
-            true => calls,
-            false => machine::processors(),
+        let parallel = if is_built_in {
+            calls
+        } else {
+            machine::processors()
         };
         // Work that needs no turn begins as soon as there is a thread.
         for _ in 0..64 {

@@ -161,9 +161,10 @@ impl RequestGate {
     /// secret, and the rules, one per line, or `ask`.
     pub(crate) fn environment(&self) -> Option<impl Iterator<Item = (String, String)>> {
         let sender = self.sender.as_ref()?;
-        let rules: Vec<String> = match sender.grant.asks() {
-            true => vec![ASK.to_owned()],
-            false => sender.grant.rules().map(ToString::to_string).collect(),
+        let rules: Vec<String> = if sender.grant.asks() {
+            vec![ASK.to_owned()]
+        } else {
+            sender.grant.rules().map(ToString::to_string).collect()
         };
         let rules = (RULES_VARIABLE.to_owned(), rules.join("\n"));
         Some(sender.placeholders.iter().cloned().chain([rules]))

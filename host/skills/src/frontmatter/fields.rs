@@ -46,12 +46,11 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     let (kind, message, value) = match items {
         Some(items) => (
             ProblemKind::ToolList,
-            match items.iter().any(|item| has_blank(item)) {
-                false => "`allowed-tools` is a list: write one text, with blanks between the tools",
-                true => {
-                    "`allowed-tools` is a list, not text with blanks between the tools: some of \
-                     these have blanks"
-                }
+            if items.iter().any(|item| has_blank(item)) {
+                "`allowed-tools` is a list, not text with blanks between the tools: some of \
+                 these have blanks"
+            } else {
+                "`allowed-tools` is a list: write one text, with blanks between the tools"
             },
             items.join(" "),
         ),

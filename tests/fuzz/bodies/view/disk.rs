@@ -82,9 +82,10 @@ fn beneath(base: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<Owne
 
 /// Opens a path with `O_PATH`.
 fn open_path(base: &OwnedFd, path: &str, follow: bool) -> Result<OwnedFd, Code> {
-    let flags = match follow {
-        true => OFlags::PATH,
-        false => OFlags::PATH | OFlags::NOFOLLOW,
+    let flags = if follow {
+        OFlags::PATH
+    } else {
+        OFlags::PATH | OFlags::NOFOLLOW
     };
     beneath(base, path, flags, Mode::empty())
 }
@@ -166,9 +167,10 @@ impl FileSystem for Disk {
             open.set(flag, has(letter));
         }
         open.set(OFlags::NOFOLLOW, !has('f'));
-        let mode = match has('c') {
-            true => Mode::RUSR | Mode::WUSR,
-            false => Mode::empty(),
+        let mode = if has('c') {
+            Mode::RUSR | Mode::WUSR
+        } else {
+            Mode::empty()
         };
         beneath(base, path, open, mode)
     }
@@ -302,9 +304,10 @@ impl FileSystem for Disk {
         }
         let target = rustix::fs::readlinkat(&link, "", Vec::new()).map_err(code)?;
         let target = target.into_string().unwrap();
-        match target.starts_with('/') {
-            true => Err("not-permitted"),
-            false => Ok(target),
+        if target.starts_with('/') {
+            Err("not-permitted")
+        } else {
+            Ok(target)
         }
     }
 

@@ -80,9 +80,10 @@ impl RecordQueue {
         };
         let took_records = !outcomes.is_empty();
         for (number, outcome) in outcomes.into_iter().enumerate() {
-            let _ = outcome.set(match number < count {
-                true => Ok(()),
-                false => Err((error.kind(), error.to_string())),
+            let _ = outcome.set(if number < count {
+                Ok(())
+            } else {
+                Err((error.kind(), error.to_string()))
             });
         }
         if took_records {

@@ -72,9 +72,10 @@ impl ConsentFile {
     pub fn append(&self, component: &str, digest: &str, origin: &str) -> anyhow::Result<()> {
         let text = self.read()?.unwrap_or_default();
         // An editor may have left out the last line break.
-        let start = match text.is_empty() || text.ends_with('\n') {
-            true => "",
-            false => "\n",
+        let start = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let name = component.chars().take(MAX_NAME);

@@ -3,7 +3,7 @@
 
 mod echo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,14 +19,12 @@ use tokio_rustls::TlsConnector;
 use self::echo::CheckedBody;
 use crate::connect::connect;
 use crate::issuer::Issuers;
-use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
+use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome};
+use crate::placeholders::{PLACEHOLDER_BYTES, Placeholders};
 use crate::policy::{Denial, NetworkGrant};
 use crate::resolve::Resolve;
 use crate::secrets::Secrets;
 use crate::target::{Target, TargetError};
-
-/// The minimum bytes of a placeholder. Guards against: placeholders that occur in a request by chance.
-const MIN_PLACEHOLDER: usize = 16;
 
 /// Headers that concern one connection, or that this process sets itself.
 const DROPPED: [HeaderName; 9] = [
@@ -185,7 +183,9 @@ impl<R: Resolve> Sender<R> {
 
     /// Replaces the placeholders in the headers with secrets, and returns the names of the secrets.
     ///
-    /// Finds no placeholder that is encoded, such as in base64 for Basic authentication.
+    /// Searches only the headers of the guest, never a text that has a secret already. Otherwise,
+    /// escaped code could guess the secret piece by piece. Finds no placeholder that is encoded, such
+    /// as in base64 for Basic authentication.
     fn insert_secrets(
         &self,
         component: &str,
@@ -193,39 +193,33 @@ impl<R: Resolve> Sender<R> {
         target: &Target,
         headers: &mut HeaderMap,
     ) -> Result<Vec<String>, Denial> {
-        let placeholders: Vec<HeaderValue> = match headers.entry(PLACEHOLDER) {
-            header::Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
-            header::Entry::Vacant(_) => Vec::new(),
-        };
-        let mut sent = Vec::new();
-        for pair in &placeholders {
-            let pair = String::from_utf8_lossy(pair.as_bytes());
-            let (name, placeholder) = pair.split_once('=').unwrap_or((&pair, ""));
-            let denial = || Denial::Secret(name.to_owned());
-            let known = grant.find_secret(name);
-            let known = known.zip(self.secrets.value(component, name));
-            let is_in_address = target.path_and_query().contains(placeholder)
-                || target.host().contains(&placeholder.to_ascii_lowercase());
-            if placeholder.len() < MIN_PLACEHOLDER || is_in_address {
-                return Err(denial());
-            }
-            let mut is_sent = false;
-            for (header, text) in headers.iter_mut() {
-                if !contains(text.as_bytes(), placeholder.as_bytes()) {
-                    continue;
-                }
-                let allowed = known.filter(|(allowed, _)| allowed.allows(target, header));
-                let (_, value) = allowed.ok_or_else(denial)?;
-                let replaced = replace(text.as_bytes(), placeholder.as_bytes(), &value.0);
-                *text = HeaderValue::from_bytes(&replaced).map_err(|_| denial())?;
-                text.set_sensitive(true);
-                is_sent = true;
-            }
-            if is_sent {
-                sent.push(name.to_owned());
+        let placeholders = Placeholders::take(headers)?;
+        let denial = |name: &str| Denial::Secret(name.to_owned());
+        for address in [target.path_and_query(), target.host()] {
+            if let Some((_, name)) = placeholders.find(address.as_bytes()) {
+                return Err(denial(name));
             }
         }
-        Ok(sent)
+        let mut sent = BTreeSet::new();
+        for (header, text) in headers.iter_mut() {
+            let mut replaced = Vec::new();
+            let mut rest = text.as_bytes();
+            while let Some((start, name)) = placeholders.find(rest) {
+                let secret = grant.find_secret(name);
+                let is_allowed = secret.is_some_and(|secret| secret.allows(target, header));
+                let value = self.secrets.value(component, name).filter(|_| is_allowed);
+                replaced.extend_from_slice(&rest[..start]);
+                replaced.extend_from_slice(&value.ok_or_else(|| denial(name))?.0);
+                rest = &rest[start + PLACEHOLDER_BYTES..];
+                sent.insert(name.to_owned());
+            }
+            if rest.len() < text.len() {
+                replaced.extend_from_slice(rest);
+                *text = HeaderValue::from_bytes(&replaced).map_err(|_| denial(header.as_str()))?;
+                text.set_sensitive(true);
+            }
+        }
+        Ok(sent.into_iter().collect())
     }
 }
 
@@ -302,20 +296,4 @@ fn replaces_target(name: &str) -> bool {
         || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
         || has(&["original", "override", "rewrite"])
             && has(&["host", "method", "path", "uri", "url"])
-}
-
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    memchr::memmem::find(bytes, part).is_some()
-}
-
-fn replace(bytes: &[u8], part: &[u8], new: &[u8]) -> Vec<u8> {
-    let mut replaced = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(start) = memchr::memmem::find(rest, part) {
-        replaced.extend_from_slice(&rest[..start]);
-        replaced.extend_from_slice(new);
-        rest = &rest[start + part.len()..];
-    }
-    replaced.extend_from_slice(rest);
-    replaced
 }

@@ -7,6 +7,7 @@
 //! - `policy`: the grant of a component.
 //! - `coverage`: compares what a component asks for with its grant.
 //! - `message`: the headers that the host and the process exchange.
+//! - `placeholders`: what a guest has in place of its secrets.
 //! - `resolve`: resolves host names.
 //! - `driven`: connections that the readers of responses drive.
 //! - `connect`: connections to servers.
@@ -31,6 +32,8 @@ mod policy;
 mod coverage;
 
 mod message;
+
+mod placeholders;
 
 mod resolve;
 
@@ -58,6 +61,7 @@ pub use client::{EgressClient, Origin};
 pub use coverage::Coverage;
 pub use driven::DrivenBody;
 pub use message::{Failure, FailureKind, Outcome};
+pub use placeholders::placeholder;
 pub use policy::{ASK, Denial, NetworkGrant, Permission, PrivateAddress, SecretUse};
 pub use process::{
     EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, forbid_core_dumps,

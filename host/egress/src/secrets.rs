@@ -18,6 +18,9 @@ use crate::target::{Host, Target};
 /// Guards against: servers that send all short texts, so that a guest sees which one is a secret.
 const MIN_EVERYWHERE: usize = 16;
 
+/// The step in which held bytes are counted. Guards against: a guest that learns the length of a secret.
+const HELD_STEP: usize = 64;
+
 /// The value of a secret. It is never shown.
 #[derive(Clone)]
 pub(crate) struct SecretValue(pub(crate) Arc<[u8]>);
@@ -152,22 +155,18 @@ impl SecretSearch {
         self.all.overlap
     }
 
-    /// Returns the number of bytes at the end that can be the start of a secret for this origin.
+    /// Returns the number of bytes at the end that are held back until more bytes follow, because they
+    /// can be the start of a secret for this origin.
     ///
-    /// Ignores other secrets: from the delay, a guest would learn how they start.
-    pub(crate) fn start_at_end(&self, bytes: &[u8]) -> usize {
-        let start = |secret: &KnownSecret| {
-            let secret = secret.finder.needle();
-            let longest = bytes.len().min(secret.len().saturating_sub(1));
-            let mut lengths = (1..=longest).rev();
-            lengths.find(|length| bytes.ends_with(&secret[..*length]))
-        };
-        let own = self
-            .all
-            .known
-            .iter()
-            .filter(|secret| self.may_receive(secret));
-        own.filter_map(start).max().unwrap_or(0)
+    /// No secret has a line end, so lines are not held back. Depends on no byte of a secret. Guards
+    /// against: a guest whose guess a server repeats, and who learns from the delay that it is right.
+    pub(crate) fn held_at_end(&self, bytes: &[u8]) -> usize {
+        let known = self.all.known.iter();
+        let own = known.filter(|secret| self.may_receive(secret));
+        let longest = own.map(|secret| secret.lower.len()).max().unwrap_or(0);
+        let max = longest.saturating_sub(1).next_multiple_of(HELD_STEP);
+        let end = bytes.iter().rev().take(max);
+        end.take_while(|byte| !b"\r\n".contains(byte)).count()
     }
 
     fn searched(&self) -> impl Iterator<Item = &KnownSecret> {

@@ -41,11 +41,11 @@ use crate::serve::serve_at_most;
 
 /// The secret `TOKEN` of `a.wasm`, and its placeholder in the call.
 const SECRET: &str = "S3cr3t-0123456789abcdef";
-const PLACEHOLDER: &str = "placeholder-0123456789abcdef";
+const PLACEHOLDER: &str = "placeholder-0123456789abcdef0123456789abcdef";
 
-/// The secret `OTHER` of `a.wasm`. Its placeholder contains that of `TOKEN`.
+/// The secret `OTHER` of `a.wasm`, and its placeholder.
 const OTHER_SECRET: &str = "another-secret-of-a.wasm";
-const OTHER_PLACEHOLDER: &str = "placeholder-0123456789abcdef-other";
+const OTHER_PLACEHOLDER: &str = "placeholder-fedcba9876543210fedcba9876543210";
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-own: 1\r\n\r\nhello";
 

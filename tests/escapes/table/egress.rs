@@ -20,8 +20,8 @@ pub(crate) const GRANTED: &str = "/granted";
 /// The secret of the tool `read_skill`.
 pub(crate) const SECRET: &str = "canary-of-the-escape-tests-2d8b";
 
-/// A placeholder that the escaped code has chosen.
-const PLACEHOLDER: &str = "chosen-by-the-escaped-code";
+/// A placeholder that the escaped code has chosen, in the form of the host's.
+const PLACEHOLDER: &str = "placeholder-e5ca9edc0dee5ca9edc0dee5ca9edc0d";
 
 /// The longest wait for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -218,6 +218,17 @@ escapes! {
     "send a secret with a short placeholder" => |t| {
         let headers = "skillhost-placeholder: TOKEN=a\r\nauthorization: a\r\n";
         ask(t, &format!("GET https://{}", at(t.servers[1], "/")), headers)
+    };
+    "learn whether a guess of a secret is right" => |t| {
+        let guess = |start: &str| {
+            let headers = format!(
+                "skillhost-placeholder: TOKEN={PLACEHOLDER}\r\n\
+                 skillhost-placeholder: guess=padding-of-16-by{start}\r\n\
+                 authorization: padding-of-16-by{PLACEHOLDER}\r\n"
+            );
+            ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &headers)
+        };
+        if guess(&SECRET[..4]) == guess("none") { Err(EACCES) } else { Ok(0) }
     };
     "keeps sending a secret to its host" => |t| {
         ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &with_placeholder("authorization"))

@@ -23,7 +23,7 @@ pub(super) struct CheckedBody {
     secrets: SecretSearch,
     /// The scheme, host and port, for the operator.
     origin: String,
-    /// The end of the body so far, if it can be the start of a secret.
+    /// The end of the body so far, which can be the start of a secret.
     held: Bytes,
     /// The last returned bytes, which can contain the start of a secret.
     returned: Vec<u8>,
@@ -62,7 +62,7 @@ impl CheckedBody {
         };
         self.refuse(self.secrets.find(&data))?;
         self.refuse(self.secrets.find_between(&self.returned, &data))?;
-        self.held = data.split_off(data.len() - self.secrets.start_at_end(&data));
+        self.held = data.split_off(data.len() - self.secrets.held_at_end(&data));
         let overlap = self.secrets.overlap();
         let start = data.len().saturating_sub(overlap);
         self.returned.extend_from_slice(&data[start..]);

@@ -3,15 +3,15 @@
 use super::*;
 
 /// The placeholder in base64, as in Basic authentication.
-const BASE64: &str = "cGxhY2Vob2xkZXItMDEyMzQ1Njc4OWFiY2RlZg==";
+const BASE64: &str = "cGxhY2Vob2xkZXItMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// The result of a request with a placeholder.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum Fate<'a> {
     /// The server gets this in the request, and `TOKEN` is sent.
-    Replaced(&'static str),
+    Replaced(&'a str),
     /// The server gets this in the request, and no secret.
-    Text(&'static str),
+    Text(&'a str),
     Denied,
 }
 
@@ -49,6 +49,8 @@ async fn sends_secrets_only_to_allowed_headers_and_hosts() {
     let rest = &PLACEHOLDER[1..];
     let (escaped, escaped_query) = (format!("{url}%70{rest}"), format!("{url}?%70{rest}"));
     let bearer = format!("Bearer {PLACEHOLDER}, {PLACEHOLDER}");
+    let longer = format!("{PLACEHOLDER}-longer");
+    let shorter = PLACEHOLDER[..PLACEHOLDER.len() - 1].to_owned();
     for (component, url, name, value, body, fate) in [
         ("a.wasm", &url, "x-token", PLACEHOLDER, "", Replaced(SECRET)),
         ("a.wasm", &url, "X-Token", PLACEHOLDER, "", Replaced(SECRET)),
@@ -60,16 +62,16 @@ async fn sends_secrets_only_to_allowed_headers_and_hosts() {
             "",
             Replaced("Bearer S3cr3t-0123456789abcdef, S3cr3t-0123456789abcdef\r\n"),
         ),
-        // The longer placeholder is for another header, and contains the shorter one.
         (
             "a.wasm",
             &url,
             "x-token",
-            OTHER_PLACEHOLDER,
+            &longer,
             "",
-            Replaced("S3cr3t-0123456789abcdef-other\r\n"),
+            Replaced("S3cr3t-0123456789abcdef-longer\r\n"),
         ),
-        ("a.wasm", &url, "x-other", OTHER_PLACEHOLDER, "", Denied),
+        ("a.wasm", &url, "x-token", &shorter, "", Text(&shorter)),
+        ("a.wasm", &url, "x-token", OTHER_PLACEHOLDER, "", Denied),
         ("a.wasm", &url, "x-other", PLACEHOLDER, "", Denied),
         ("a.wasm", &url, "cookie", PLACEHOLDER, "", Denied),
         ("a.wasm", &url, PLACEHOLDER, "", "", Text(PLACEHOLDER)),
@@ -149,22 +151,76 @@ async fn replaces_placeholders_in_each_line_of_a_header() {
 }
 
 #[tokio::test]
-async fn denies_short_placeholders() {
+async fn denies_placeholders_that_no_host_sends() {
     let tls = Tls::new();
     let server = server(OK, Some(&tls.acceptor)).await;
     let client = egress(grant_of(&server), Names::local(), &tls);
-    for placeholder in ["", "e", "fifteen-letters"] {
-        let placeholders = [("TOKEN".to_owned(), placeholder.to_owned())];
-        let origin = Origin {
-            component: "a.wasm",
-            placeholders: &placeholders,
-        };
+    let digits = "0123456789abcdef0123456789abcdef";
+    let upper = format!("placeholder-{}", digits.to_uppercase());
+    let (longer, without_start) = (format!("{PLACEHOLDER}0"), format!("replacement-{digits}"));
+    for (what, placeholders) in [
+        ("none", vec![("TOKEN", "")]),
+        ("a letter", vec![("TOKEN", "e")]),
+        ("a shorter one", vec![("TOKEN", &PLACEHOLDER[1..])]),
+        ("a longer one", vec![("TOKEN", &longer)]),
+        ("upper case", vec![("TOKEN", &upper)]),
+        ("another start", vec![("TOKEN", &without_start)]),
+        (
+            "one for two secrets",
+            vec![("TOKEN", PLACEHOLDER), ("OTHER", PLACEHOLDER)],
+        ),
+        (
+            "two for a secret",
+            vec![("TOKEN", PLACEHOLDER), ("TOKEN", OTHER_PLACEHOLDER)],
+        ),
+    ] {
         let request = get(&format!("https://localhost:{}/", server.port()));
-        let request = request.map(|_| Full::new(Bytes::new()));
-        let (_, outcome) = soon(client.send(origin, request)).await.unwrap();
-        assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied);
+        let outcome = outcome(&client, &placeholders, request).await;
+        assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied, "{what}");
     }
     assert_eq!(server.received(), "");
+}
+
+/// Sends a request of `a.wasm` with these placeholders, as escaped code can.
+async fn outcome(
+    client: &EgressClient,
+    placeholders: &[(&str, &str)],
+    request: Request<&str>,
+) -> Outcome {
+    let pairs = placeholders.iter();
+    let pairs = pairs.map(|(name, placeholder)| ((*name).to_owned(), (*placeholder).to_owned()));
+    let placeholders: Vec<_> = pairs.collect();
+    let origin = Origin {
+        component: "a.wasm",
+        placeholders: &placeholders,
+    };
+    let request = request.map(|body| Full::new(Bytes::copy_from_slice(body.as_bytes())));
+    soon(client.send(origin, request)).await.unwrap().1
+}
+
+#[tokio::test]
+async fn guessed_secrets_are_no_placeholders() {
+    // The value has the form of a placeholder.
+    let (right, wrong) = (
+        OTHER_PLACEHOLDER,
+        "placeholder-00000000000000000000000000000000",
+    );
+    let tls = Tls::new();
+    let server = server(OK, Some(&tls.acceptor)).await;
+    let host = format!("localhost:{}", server.port());
+    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+    let grant = grant_of(&server).secret(secret);
+    let secrets = [("TOKEN", right)];
+    let client = egress_with_secrets(1, grant, Names::local(), &tls, &[], &secrets);
+    for guess in [right, wrong] {
+        let placeholders = [("TOKEN", PLACEHOLDER), ("guess", guess)];
+        let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
+        let outcome = outcome(&client, &placeholders, request.body("").unwrap()).await;
+        assert_eq!(
+            (outcome.failure, outcome.secrets),
+            (None, vec!["TOKEN".to_owned()])
+        );
+    }
 }
 
 /// The result of a response that contains a secret.
@@ -224,26 +280,31 @@ async fn servers_cannot_send_a_secret_back() {
             format!("HTTP/1.0 200 OK\r\n\r\n{SECRET}"),
             CutAfter(""),
         ),
-        ("a chunk", chunks(&["a", SECRET]) + "\r\n", CutAfter("a")),
+        ("a chunk", chunks(&["a", SECRET]) + "\r\n", CutAfter("")),
+        (
+            "a chunk after a line",
+            chunks(&["a\n", SECRET]) + "\r\n",
+            CutAfter("a\n"),
+        ),
         (
             "two chunks",
-            chunks(&["a", start, end]) + "\r\n",
-            CutAfter("a"),
+            chunks(&["a\n", start, end]) + "\r\n",
+            CutAfter("a\n"),
         ),
         (
             "two chunks with more",
-            chunks(&["a ", &format!("b {start}"), &format!("{end} c")]) + "\r\n",
-            CutAfter("a b "),
+            chunks(&["a ", &format!("b\n {start}"), &format!("{end} c")]) + "\r\n",
+            CutAfter("a b\n"),
         ),
         (
             "a chunk for each letter",
             chunks(&letters) + "\r\n",
-            CutAfter("a "),
+            CutAfter(""),
         ),
         (
-            "start of the secret twice",
-            chunks(&[start, start, end]) + "\r\n",
-            CutAfter("S3cr3t-01"),
+            "start of the secret after many bytes",
+            chunks(&[&"a".repeat(64), start, end]) + "\r\n",
+            CutAfter("aaaaaaaaa"),
         ),
         (
             "only the start",
@@ -263,12 +324,12 @@ async fn servers_cannot_send_a_secret_back() {
         (
             "trailer",
             chunks(&["a"]) + &format!("x-t: {SECRET}\r\n\r\n"),
-            CutAfter("a"),
+            CutAfter(""),
         ),
         (
             "name of a trailer",
             chunks(&["a"]) + &format!("{SECRET}: x\r\n\r\n"),
-            CutAfter("a"),
+            CutAfter(""),
         ),
         (
             "trailer after the start",
@@ -430,30 +491,53 @@ async fn refuses_parts_from_hosts_with_secrets() {
 }
 
 #[tokio::test]
-async fn other_servers_learn_no_secret_from_delays() {
+async fn held_bytes_do_not_depend_on_secrets() {
     let tls = Tls::new();
-    let script = Script {
-        reads: true,
-        answer: format!("HTTP/1.1 200 OK\r\n\r\na {}", &SECRET[..9]).into(),
-        end: End::Wait,
-    };
-    let server = script_server(script, Some(&tls.acceptor)).await;
-    let host = format!("localhost:{}", server.port());
-    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
-    let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
-    for (name, expected) in [("localhost", "a "), ("api.example.org", "a S3cr3t-01")] {
-        let request = get(&format!("https://{name}:{}/", server.port()));
-        let request = request.map(|_| Full::<Bytes>::default());
-        let (response, _) = soon(send_body(&client, "a.wasm", request)).await.unwrap();
-        let mut body = response.into_body();
-        let mut text = String::new();
-        while text.len() < expected.len() {
-            let frame = soon(body.frame()).await.unwrap().unwrap();
-            text += std::str::from_utf8(&frame.into_data().unwrap()).unwrap();
+    // More than the maximum that is held, then a guess.
+    let line = "a".repeat(70);
+    for (end, guesses) in [
+        (
+            String::new(),
+            [&SECRET[..9], &SECRET[..22], "xxxxxxxxx", ""],
+        ),
+        (
+            "\n".to_owned(),
+            [&SECRET[..9], &SECRET[..22], "xxxxxxxxx", ""],
+        ),
+    ] {
+        for guess in guesses {
+            let sent = format!("{line}{guess}{end}");
+            let script = Script {
+                reads: true,
+                answer: format!("HTTP/1.1 200 OK\r\n\r\n{sent}").into(),
+                end: End::Wait,
+            };
+            let server = script_server(script, Some(&tls.acceptor)).await;
+            let host = format!("localhost:{}", server.port());
+            let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+            let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+            // Another component reads the same, and other hosts' responses are not held back.
+            let held = if end.is_empty() { 64 } else { 0 };
+            for (component, name, held) in [
+                ("a.wasm", "localhost", held),
+                ("c.wasm", "localhost", held),
+                ("a.wasm", "api.example.org", 0),
+            ] {
+                let request = get(&format!("https://{name}:{}/", server.port()));
+                let request = request.map(|_| Full::<Bytes>::default());
+                let (response, _) = soon(send_body(&client, component, request)).await.unwrap();
+                let mut body = response.into_body();
+                let expected = &sent[..sent.len() - held];
+                let mut text = String::new();
+                while text.len() < expected.len() {
+                    let frame = soon(body.frame()).await.unwrap().unwrap();
+                    text += std::str::from_utf8(&frame.into_data().unwrap()).unwrap();
+                }
+                assert_eq!(text, expected, "{component} {name}");
+                let more = tokio::time::timeout(Duration::from_millis(50), body.frame()).await;
+                assert!(more.is_err(), "{component} {name}: {more:?}");
+            }
         }
-        assert_eq!(text, expected);
-        let more = tokio::time::timeout(Duration::from_millis(50), body.frame()).await;
-        assert!(more.is_err(), "{name}: {more:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skillhost_egress::{
-    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Origin, Outcome, Target,
+    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Origin, Outcome, Target, placeholder,
 };
 use tokio::time::Sleep;
 use wasmtime::StoreContextMut;
@@ -25,7 +25,6 @@ use crate::engine::pauses::CallPauses;
 use crate::tool::consent::{ConsentRules, ConsentSession, Question};
 use crate::tool::limits::Limits;
 use crate::tool::request::{RequestLog, RequestRecord};
-use skillhost_skills::text::digest::hex;
 
 /// The environment variable with the rules of the grant, one per line. Guests use it only in
 /// messages, to say which requests would work.
@@ -139,12 +138,12 @@ impl RequestGate {
         grant: &Arc<NetworkGrant>,
         consent: ConsentGate,
     ) -> io::Result<Self> {
-        let placeholder = |name: &str| {
+        let new_placeholder = |name: &str| {
             let mut random = [0; 16];
             getrandom::fill(&mut random).map_err(io::Error::other)?;
-            Ok((name.to_owned(), format!("placeholder-{}", hex(&random))))
+            Ok((name.to_owned(), placeholder(random)))
         };
-        let placeholders = grant.secret_names().map(placeholder);
+        let placeholders = grant.secret_names().map(new_placeholder);
         let sender = RequestSender {
             client: client.clone(),
             grant: Arc::clone(grant),

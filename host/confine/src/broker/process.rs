@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -48,8 +49,12 @@ const MAX_PACKAGE_REQUESTS: usize = 100;
 /// The maximum bytes of a request for a package.
 const MAX_PACKAGE_REQUEST_BYTES: usize = 8 << 10;
 
-/// The maximum bytes of a line of consent.
-const MAX_CONSENT_LINE_BYTES: usize = 512;
+/// The maximum bytes of a component's name in a line of consent.
+const MAX_CONSENT_NAME_BYTES: usize = 64;
+
+/// The maximum time to send or receive one message. Guards against: a confined process that reads no
+/// answer.
+const MAX_MESSAGE_TIME: Duration = Duration::from_secs(10);
 
 /// The interval at which a child process is polled.
 const POLL_INTERVAL: Timespec = Timespec {
@@ -605,17 +610,45 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns whether a text is a line of consent: a SHA-256, an `https` origin and a comment, all in
-/// ASCII. It may start with a line break.
+/// Returns whether a text is a line of consent as the host writes it: a SHA-256, an `https` origin, and
+/// a name as a comment. It may start with a line break.
+///
+/// The reader refuses the whole file for one wrong line, so it accepts each line that this accepts.
 fn is_consent(line: &str) -> bool {
     let text = line.strip_prefix('\n').unwrap_or(line);
-    let text = text.strip_suffix('\n').unwrap_or("\n");
-    let digest = text.split(' ').next().unwrap_or_default();
-    line.len() <= MAX_CONSENT_LINE_BYTES
-        && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
-        && digest.len() == 64
-        && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && text[64..].starts_with(" https://")
+    let is_name = |name: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        name.len() <= MAX_CONSENT_NAME_BYTES && name.bytes().all(is_allowed)
+    };
+    let parts = || {
+        let (digest, rest) = text.strip_suffix('\n')?.split_once(" https://")?;
+        let (authority, name) = rest.split_once(" # ")?;
+        Some(is_digest(digest.as_bytes()) && is_authority(authority) && is_name(name))
+    };
+    parts().unwrap_or(false)
+}
+
+/// Returns whether a text is a host and an optional port, with the host in lower case.
+fn is_authority(text: &str) -> bool {
+    let is_port = |port: &str| {
+        port.parse::<u16>()
+            .is_ok_and(|it| it > 0 && it.to_string() == port)
+    };
+    if let Some((address, port)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        let port = port.strip_prefix(':');
+        let is_whole = port.is_some() || text.ends_with(']');
+        return is_whole && address.parse::<Ipv6Addr>().is_ok() && port.is_none_or(is_port);
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_allowed);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+    let is_name = host.len() <= 253 && host.split('.').all(is_label) && !is_number;
+    (is_name || host.parse::<Ipv4Addr>().is_ok()) && port.is_none_or(is_port)
 }
 
 /// Returns whether a text is a request for a package: one line of ASCII that looks like a JSON object.
@@ -773,9 +806,36 @@ mod tests {
         broker.policy.requests = Some(EncodedPath(file.clone()));
         for wrong in [
             String::new(),
+            line.to_uppercase(),
             line.trim_end().to_owned(),
             format!("{line}{line}"),
             line.replace("csv", "cs\u{e4}"),
+        let long = format!("{}.org", "a".repeat(64));
+        for authority in [
+            "", "a b", "a/", "a/b", "a#b", "u@a.org", "a..b", ".a", "a.", "-.1", "a:", "a:0",
+            "a:01", "a:65536", "a:1:2", "1.2.3", "0x7f", "a.1", "[::1", "::1", "[a]", "[::1]x",
+            "[::1]:", "A.org", "a%2e", &long,
+        ] {
+            let wrong = line.replace("example.org", authority);
+            assert!(broker.append_consent(&wrong).is_err(), "{authority}");
+        }
+        for name in ["a b", "a#b", "a/b", &"a".repeat(65)] {
+            let wrong = line.replace("a.wasm", name);
+            assert!(broker.append_consent(&wrong).is_err(), "{name}");
+        }
+        for authority in [
+            "a",
+            "a-b.example:8443",
+            "192.0.2.1",
+            "[2001:db8::1]:65535",
+            "x1.y2z",
+            "a_b.7z",
+        ] {
+            assert!(
+                is_consent(&line.replace("example.org", authority)),
+                "{authority}"
+            );
+        }
             line.replace("csv", "cs\u{1b}"),
             line.replace("request", "added"),
             line.replace('}', ""),

@@ -471,6 +471,16 @@ fn compiling_process_has_8_gib_and_writes_nothing() {
 }
 
 #[test]
+fn compiling_process_ends_if_its_parent_has_ended() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
+    command.arg(skillhost::COMPILE_ARGUMENT);
+    // The process with this id runs, but did not start it.
+    command.env("SKILLHOST_PARENT", "1").stdin(Stdio::piped());
+    let orphan = Process::start(&mut command);
+    assert_eq!(orphan.wait().code(), Some(1));
+}
+
+#[test]
 fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
@@ -506,7 +516,10 @@ fn compiling_process_gets_no_environment() {
     assert!(problem.contains("variables:"), "{problem}");
     // The host sets this variable for a compiler on some machines.
     let problem = problem.replace(" SKILLHOST_CHECKED_CODE", "");
-    assert!(problem.contains("variables: ."), "{problem}");
+    assert!(
+        problem.contains("variables: SKILLHOST_PARENT."),
+        "{problem}"
+    );
 }
 
 #[test]

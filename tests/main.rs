@@ -81,6 +81,7 @@ mod wrong_roots;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.
+mod signals;
 mod start;
 // A host rebuilt from another.
 mod rebuild;

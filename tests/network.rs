@@ -2,18 +2,25 @@
 //! the audit log has.
 
 use std::fs;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use skillhost_egress::EgressSettings;
+use skillhost_helper::{Kind, read_message, write_message};
 
 use crate::support::certificates::{Authority, write_private};
 use crate::support::folders::CANARY;
 use crate::support::guests;
 use crate::support::mcp::{Client, NEWEST};
+use crate::support::process::Process;
 use crate::support::program::{Program, Run};
-use crate::support::watchdog::wait_until;
+use crate::support::watchdog::{patience, wait_until};
 use crate::support::web_server::{WebServer, answer};
 
 /// Returns a program whose guest sends requests, with `grant` in its configuration.
@@ -551,6 +558,31 @@ fn start_fails_without_usable_secret_file() {
     write_private(&program, "token", CANARY);
     let run = call(&program, &json!([]));
     assert_eq!(run.code, 0, "{run:?}");
+}
+
+#[test]
+fn egress_process_ends_with_its_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut control, theirs) = UnixStream::pair().unwrap();
+    let (settings, mut lifetime) = io::pipe().unwrap();
+    // The test keeps its ends of the pipe and the socket, as escaped code can after the host ended.
+    let script = "exec 3<&0; \"$0\" egress <&3 & exec sleep 600 >/dev/null 3<&-";
+    let mut host = Command::new("sh");
+    host.args(["-c", script, env!("CARGO_BIN_EXE_skillhost")])
+        .current_dir(folder.path())
+        .stdin(settings)
+        .stdout(OwnedFd::from(theirs));
+    let host_process = Process::start(&mut host);
+    // Closes this process's copies of the other ends.
+    drop(host);
+    let grants = serde_json::to_vec(&EgressSettings::new()).unwrap();
+    write_message(&mut lifetime, Kind::Request, &grants).unwrap();
+    let answer = read_message(&mut control, 4096).unwrap().unwrap();
+    assert!(matches!(answer.kind, Kind::Answer));
+    host_process.signal(Signal::KILL);
+    host_process.wait();
+    control.set_read_timeout(Some(patience())).unwrap();
+    assert_eq!(control.read(&mut [0]).unwrap(), 0);
 }
 
 #[test]

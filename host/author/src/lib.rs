@@ -59,6 +59,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the program.
 pub fn run() -> ExitCode {
+    skillhost_helper::reset_signals();
     skillhost_confine::record_inherited_descriptors();
     skillhost_helper::restore_process_name();
     panic::install_hook();

@@ -136,6 +136,7 @@ pub fn command() -> Command {
 ///
 /// `observer` is told how every call over stdio ends. The program `skillhost` passes `None`.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
+    skillhost_helper::reset_signals();
     skillhost_confine::record_inherited_descriptors();
     skillhost_helper::restore_process_name();
     skillhost_confine::ignore_file_size_signal();
@@ -180,6 +181,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
         skillhost_egress::supervise(&skillhost_confine::RESOLVER_FILES)
     } else if first == skillhost_egress::SENDER_ARGUMENT {
         skillhost_egress::forbid_core_dumps()
+            .and_then(|()| skillhost_helper::end_with_parent())
             .and_then(|()| skillhost_confine::confine_network())
             .and_then(|()| skillhost_egress::send_requests())
     } else if first == skillhost_confine::broker::ARGUMENT {

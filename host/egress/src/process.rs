@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use http::HeaderValue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, getppid, pidfd_open, set_dumpable_behavior,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
@@ -208,6 +210,10 @@ impl StartingEgress {
 /// If the settings cannot be read, or a sender cannot start.
 pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
     forbid_core_dumps()?;
+    let Some(host) = getppid() else {
+        return Ok(());
+    };
+    let host = pidfd_open(host, PidfdFlags::empty())?;
     let stdin = io::stdin();
     let Some(message) = read_message(stdin.lock(), MAX_SETTINGS_BYTES)? else {
         return Ok(());
@@ -231,7 +237,7 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
         let start = Instant::now();
         let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
-        match wait_for_event(&sender, resolver_files, &files)? {
+        match wait_for_event(&host, &sender, resolver_files, &files)? {
             // Nobody waits for the requests any more, and escaped code can make some that never end.
             Event::HostGone => {
                 for sender in replaced.iter_mut().chain([&mut sender]) {
@@ -299,7 +305,11 @@ enum Event {
 }
 
 /// Waits until the host or the sender has ended, or a file of the resolver was replaced.
+///
+/// Stdin is closed when the host drops its client. Escaped code can keep it open in a message that
+/// nobody reads.
 fn wait_for_event(
+    host: &OwnedFd,
     sender: &Child,
     resolver_files: &[&str],
     known: &[Option<(u64, u64)>],
@@ -311,12 +321,13 @@ fn wait_for_event(
     loop {
         let mut polled = [
             PollFd::new(&stdin, PollFlags::empty()),
+            PollFd::new(host, PollFlags::IN),
             PollFd::new(&process, PollFlags::IN),
         ];
         let interval = Timespec::try_from(RESOLVER_INTERVAL)?;
         rustix::io::retry_on_intr(|| poll(&mut polled, Some(&interval)))?;
-        let [host, sender] = polled.map(|polled| !polled.revents().is_empty());
-        if host {
+        let [closed, ended, sender] = polled.map(|polled| !polled.revents().is_empty());
+        if closed || ended {
             return Ok(Event::HostGone);
         }
         if sender {
@@ -349,12 +360,13 @@ fn identities(files: &[&str]) -> Vec<Option<(u64, u64)>> {
 
 fn start_sender(settings: &[u8]) -> anyhow::Result<Child> {
     let control = io::stdout().as_fd().try_clone_to_owned()?;
-    let sender = skillhost_helper::command(Path::new(OWN_PROGRAM))
+    let mut command = skillhost_helper::command(Path::new(OWN_PROGRAM));
+    command
         .arg(SENDER_ARGUMENT)
         .stdin(Stdio::piped())
-        .stdout(Stdio::from(control))
-        .spawn()
-        .context("cannot start the egress process")?;
+        .stdout(Stdio::from(control));
+    skillhost_helper::name_parent(&mut command);
+    let sender = command.spawn().context("cannot start the egress process")?;
     if let Some(stdin) = &sender.stdin {
         // If the sender has ended already, its exit status shows that later.
         let _ = write_message(stdin, Kind::Request, settings);

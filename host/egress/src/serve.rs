@@ -62,15 +62,17 @@ pub(crate) async fn serve_at_most<R: Resolve>(
     let slots = Arc::new(Semaphore::new(max as usize));
     let mut ended = pin!(ended);
     loop {
-        let slot = Arc::clone(&slots).acquire_owned().await;
-        let slot = slot.map_err(io::Error::other)?;
-        let stream = tokio::select! {
+        let next = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            let slot = slot.map_err(io::Error::other)?;
+            io::Result::Ok(receive(&control).await?.map(|stream| (stream, slot)))
+        };
+        let next = tokio::select! {
             biased;
             _ = &mut ended => None,
-            stream = receive(&control) => stream?,
+            next = next => next?,
         };
-        let Some(stream) = stream else {
-            drop(slot);
+        let Some((stream, slot)) = next else {
             let _ = slots.acquire_many(max).await;
             return Ok(());
         };
@@ -119,9 +121,13 @@ async fn receive(control: &tokio::net::UnixStream) -> io::Result<Option<UnixStre
         control.readable().await?;
         match control.try_io(Interest::READABLE, || receive_now(control.as_fd())) {
             Ok(Some(stream)) => {
-                stream.set_nonblocking(true)?;
-                set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
-                return Ok(Some(stream));
+                // Escaped code can send a descriptor of another kind.
+                let prepared = stream
+                    .set_nonblocking(true)
+                    .and_then(|()| Ok(set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?));
+                if prepared.is_ok() {
+                    return Ok(Some(stream));
+                }
             }
             Ok(None) => return Ok(None),
             // Nothing has arrived yet, or a byte without a socket.

@@ -1,6 +1,6 @@
 //! Helper processes. Most run this program's own file again, each for one task.
 //!
-//! - `program`: the file of this program, and commands that start it.
+//! - `program`: the file of this program, commands that start it, and inherited signals.
 //! - `message`: the messages between this process and a helper process.
 //! - `process`: a helper process that answers requests over pipes, or turns one input into one
 //!   output, with limits.
@@ -16,4 +16,6 @@ mod process;
 
 pub use message::{Kind, Message, read_message, write_message};
 pub use process::{ChildHandle, GroupLeader, HelperProcess, answer_requests, answer_stdin};
-pub use program::{OWN_PROGRAM, command, restore_process_name};
+pub use program::{
+    OWN_PROGRAM, command, end_with_parent, name_parent, reset_signals, restore_process_name,
+};

@@ -1,17 +1,24 @@
-//! The program that this process runs, and commands that start it again.
+//! The program that this process runs, commands that start it again, and what it inherits.
 
 use std::env;
 use std::ffi::CString;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::ensure;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 /// The path by which this process starts its own program again.
 ///
 /// In each process, the kernel links this path to the file that the process runs. So it starts
 /// the same program even after an upgrade has replaced or removed the file at the program's path.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// The environment variable with the id of the process that started this one.
+const PARENT: &str = "SKILLHOST_PARENT";
 
 /// Returns a command that starts a program with an empty environment. If the program is
 /// [`OWN_PROGRAM`], the command gets the name of this process.
@@ -24,6 +31,44 @@ pub fn command(program: &Path) -> Command {
         command.arg0(name);
     }
     command
+}
+
+/// Tells a helper process which process starts it, for [`end_with_parent`].
+pub fn name_parent(command: &mut Command) -> &mut Command {
+    command.env(PARENT, std::process::id().to_string())
+}
+
+/// Ends this process when the thread that started it ends.
+///
+/// # Errors
+///
+/// If the process that [`name_parent`] named has ended already.
+pub fn end_with_parent() -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let parent = env::var(PARENT).ok();
+    let current = getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    ensure!(
+        parent.is_none() || parent == current,
+        "the process that started this one has ended"
+    );
+    Ok(())
+}
+
+/// Unblocks all signals, and gives SIGTERM and SIGCHLD their default action. A program calls this
+/// first, before it starts a thread.
+///
+/// A process inherits both. With blocked signals, a trap of a guest ends the process, and SIGTERM does
+/// not; if SIGCHLD is ignored, no child process can be waited for.
+pub fn reset_signals() {
+    #[allow(unsafe_code, reason = "the standard library has no call for it")]
+    // SAFETY: the set is initialised by `sigemptyset`, and this process has no handlers yet.
+    unsafe {
+        let mut none = MaybeUninit::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
 }
 
 /// Names this process after its command. The kernel calls a process `exe` if it was started by

@@ -26,6 +26,8 @@ use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::process::{PidfdFlags, getppid, pidfd_open};
 use skillhost_helper::{Kind, OWN_PROGRAM};
 
 use super::{
@@ -94,6 +96,8 @@ pub fn run() -> anyhow::Result<()> {
 pub struct ConfinedBroker {
     process: BrokerProcess,
     socket: Option<SocketFile>,
+    /// The process that started this one, or `None` if it has ended already.
+    host: Option<OwnedFd>,
 }
 
 impl ConfinedBroker {
@@ -104,6 +108,13 @@ impl ConfinedBroker {
     ///
     /// Fails if the policy cannot be read, or the broker cannot confine itself.
     pub fn start() -> anyhow::Result<Option<Self>> {
+        let host = getppid().map(|host| pidfd_open(host, PidfdFlags::empty()));
+        let host = host
+            .transpose()
+            .context("cannot watch the process that started the broker")?;
+        for timeout in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(io::stdin(), timeout, Some(MAX_MESSAGE_TIME))?;
+        }
         let (message, _) = receive(io::stdin().as_fd(), MAX_POLICY_BYTES)?;
         let Some(message) = message else {
             // The process that started the broker has failed, and reports that itself.
@@ -137,7 +148,11 @@ impl ConfinedBroker {
             last_match: 0,
             link_targets: Vec::new(),
         };
-        Ok(Some(Self { process, socket }))
+        Ok(Some(Self {
+            process,
+            socket,
+            host,
+        }))
     }
 
     /// Answers requests on stdin until the other side closes.
@@ -146,7 +161,8 @@ impl ConfinedBroker {
     ///
     /// Fails if the socket fails.
     pub fn serve(mut self) -> anyhow::Result<()> {
-        let served = self.process.serve(io::stdin().as_fd());
+        let host = self.host.as_ref().map(OwnedFd::as_fd);
+        let served = self.process.serve(io::stdin().as_fd(), host);
         // The confined process listened on the socket, and has ended.
         drop(self.socket);
         Ok(served?)
@@ -296,16 +312,30 @@ struct BrokerProcess {
 }
 
 impl BrokerProcess {
-    /// Answers requests until the other side closes.
-    fn serve(&mut self, client: BorrowedFd<'_>) -> io::Result<()> {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    /// Answers requests until the other side closes, or `host` ends.
+    ///
+    /// Escaped code can keep the other side open in a message that nobody reads.
+    fn serve(&mut self, client: BorrowedFd<'_>, host: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
         loop {
+            let host = host.as_ref().unwrap_or(&client);
+            let mut polled = [
+                PollFd::new(&client, PollFlags::IN),
+                PollFd::new(host, PollFlags::IN),
+            ];
+            rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
+            if polled[0].revents().is_empty() {
+                return Ok(());
+            }
             match self.serve_next(client) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                // The client ended with a request in flight, or did not read the last answer.
+                // The client ended with a request in flight, or does not read the last answer.
                 Err(error)
-                    if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) =>
+                    if matches!(
+                        error.kind(),
+                        BrokenPipe | ConnectionReset | UnexpectedEof | WouldBlock
+                    ) =>
                 {
                     return Ok(());
                 }
@@ -528,6 +558,7 @@ impl BrokerProcess {
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
             .stderr(Stdio::from(stderr));
+        skillhost_helper::name_parent(&mut command);
         let deadline = Instant::now() + self.policy.child_time + GRACE;
         let (started, result) = std::sync::mpsc::channel();
         thread.spawn(move || {
@@ -710,6 +741,8 @@ fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::Pid;
+
     use super::super::{ANSWER_BYTES, socket_pair};
     use super::*;
 
@@ -773,8 +806,35 @@ mod tests {
             line.replace("example", "ex\u{e4}mple"),
             line[1..].to_owned(),
             format!("{}\n", line.trim_end().repeat(10)),
+            line.to_uppercase(),
         ] {
             broker.append_consent(&wrong).unwrap_err();
+        }
+        let long = format!("{}.org", "a".repeat(64));
+        for authority in [
+            "", "a b", "a/", "a/b", "a#b", "u@a.org", "a..b", ".a", "a.", "-.1", "a:", "a:0",
+            "a:01", "a:65536", "a:1:2", "1.2.3", "0x7f", "a.1", "[::1", "::1", "[a]", "[::1]x",
+            "[::1]:", "A.org", "a%2e", &long,
+        ] {
+            let wrong = line.replace("example.org", authority);
+            assert!(broker.append_consent(&wrong).is_err(), "{authority}");
+        }
+        for name in ["a b", "a#b", "a/b", &"a".repeat(65)] {
+            let wrong = line.replace("a.wasm", name);
+            assert!(broker.append_consent(&wrong).is_err(), "{name}");
+        }
+        for authority in [
+            "a",
+            "a-b.example:8443",
+            "192.0.2.1",
+            "[2001:db8::1]:65535",
+            "x1.y2z",
+            "a_b.7z",
+        ] {
+            assert!(
+                is_consent(&line.replace("example.org", authority)),
+                "{authority}"
+            );
         }
         assert!(!file.exists());
         broker.append_consent(&line).unwrap();
@@ -806,36 +866,9 @@ mod tests {
         broker.policy.requests = Some(EncodedPath(file.clone()));
         for wrong in [
             String::new(),
-            line.to_uppercase(),
             line.trim_end().to_owned(),
             format!("{line}{line}"),
             line.replace("csv", "cs\u{e4}"),
-        let long = format!("{}.org", "a".repeat(64));
-        for authority in [
-            "", "a b", "a/", "a/b", "a#b", "u@a.org", "a..b", ".a", "a.", "-.1", "a:", "a:0",
-            "a:01", "a:65536", "a:1:2", "1.2.3", "0x7f", "a.1", "[::1", "::1", "[a]", "[::1]x",
-            "[::1]:", "A.org", "a%2e", &long,
-        ] {
-            let wrong = line.replace("example.org", authority);
-            assert!(broker.append_consent(&wrong).is_err(), "{authority}");
-        }
-        for name in ["a b", "a#b", "a/b", &"a".repeat(65)] {
-            let wrong = line.replace("a.wasm", name);
-            assert!(broker.append_consent(&wrong).is_err(), "{name}");
-        }
-        for authority in [
-            "a",
-            "a-b.example:8443",
-            "192.0.2.1",
-            "[2001:db8::1]:65535",
-            "x1.y2z",
-            "a_b.7z",
-        ] {
-            assert!(
-                is_consent(&line.replace("example.org", authority)),
-                "{authority}"
-            );
-        }
             line.replace("csv", "cs\u{1b}"),
             line.replace("request", "added"),
             line.replace('}', ""),
@@ -936,6 +969,17 @@ mod tests {
     }
 
     #[test]
+    fn ends_with_its_host() {
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        let host = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let (_client_end, broker_end) = socket_pair().unwrap();
+        broker()
+            .serve(broker_end.as_fd(), Some(host.as_fd()))
+            .unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn tolerates_client_that_disconnects() {
         // The client disconnects before its request is answered, or before it has read the answer.
         for is_answered in [false, true] {
@@ -947,7 +991,7 @@ mod tests {
                 send(broker_end.as_fd(), Kind::Answer, &[0; ANSWER_BYTES], &[]).unwrap();
             }
             drop(client_end);
-            broker().serve(broker_end.as_fd()).unwrap();
+            broker().serve(broker_end.as_fd(), None).unwrap();
         }
     }
 

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, Signal};
+use rustix::process::{Resource, Rlimit};
 use skillhost_helper::{ChildHandle, HelperProcess};
 
 use skillhost_skills::broker::Opener;
@@ -51,14 +51,15 @@ impl ChildProcess<'_> {
         let environment = self.environment.iter();
         let Some(broker) = self.opener.broker() else {
             let [input, output, errors] = streams.map(Stdio::from);
-            let child = skillhost_helper::command(self.program)
+            let mut command = skillhost_helper::command(self.program);
+            command
                 .arg(self.argument)
                 .envs(environment.copied())
                 .stdin(input)
                 .stdout(output)
-                .stderr(errors)
-                .spawn()?;
-            return Ok(Box::new(child));
+                .stderr(errors);
+            skillhost_helper::name_parent(&mut command);
+            return Ok(Box::new(command.spawn()?));
         };
         let environment = environment.map(|(name, value)| {
             let value = value.to_str().ok_or(io::ErrorKind::InvalidInput)?;
@@ -75,7 +76,7 @@ impl ChildProcess<'_> {
 /// Limits this process before it reads input. `largest_file` is the maximum bytes of each
 /// file that it writes.
 pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    skillhost_helper::end_with_parent()?;
     for (resource, limit) in [
         (Resource::As, MEMORY),
         (Resource::Core, 0),

@@ -1,4 +1,4 @@
-//! Lists all roots with their problems, for the operator.
+//! Lists the skills of all roots, with the problems found on the way, for the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,8 +12,8 @@ use super::freshness::Freshness;
 use super::root::Root;
 use super::{Catalog, FolderError, Listing, ReadBudget, Skill};
 
-/// The maximum number of a root's entries that are reported one by one if the reason is the same.
-/// Guards against: a line for each of a thousand symlinks.
+/// The maximum number of entries with a line each, for one root and one reason. If there are more,
+/// one line reports them all. Guards against: a line for each of a thousand symlinks.
 const MAX_ALIKE: usize = 10;
 
 /// The maximum number of reported names that look alike.
@@ -47,14 +47,14 @@ impl SkippedEntries {
     /// Returns a problem for each entry, or one for all with the same reason if there are many.
     fn into_problems(self) -> impl Iterator<Item = String> {
         self.0.into_iter().flat_map(|(why, alike)| {
-            let shown = |path: &PathBuf| format!("`{}`", path.display());
+            let quoted = |path: &PathBuf| format!("`{}`", path.display());
             if let (Some(first), true) = (alike.paths.iter().min(), alike.count > MAX_ALIKE) {
                 let more = alike.count - 1;
-                return vec![format!("skipped {} and {more} more: {why}", shown(first))];
+                return vec![format!("skipped {} and {more} more: {why}", quoted(first))];
             }
             let paths = alike.paths.iter();
             paths
-                .map(|path| format!("skipped {}: {why}", shown(path)))
+                .map(|path| format!("skipped {}: {why}", quoted(path)))
                 .collect()
         })
     }
@@ -102,12 +102,12 @@ impl Catalog {
                 let Some(path) = root.path_of(&name) else {
                     continue;
                 };
-                let shown = || root.base.path.join(&*path);
+                let full_path = || root.base.path.join(&*path);
                 if taken.contains(&name) {
                     listing.problems.push(format!(
                         "`{}` is hidden by a skill of the same name in an earlier folder; its full \
                          name is `root{}.{name}`",
-                        shown().display(),
+                        full_path().display(),
                         index + 1
                     ));
                     continue;
@@ -127,8 +127,8 @@ impl Catalog {
                     }
                     Err(Errno::NOTDIR | Errno::NOENT) => {}
                     Err(error) => {
-                        skipped.add(shown(), io::Error::from(error).to_string());
-                        // Calls do not see a later root's skill of this name either.
+                        skipped.add(full_path(), io::Error::from(error).to_string());
+                        // A call for this name fails too, even if a later root has such a skill.
                         if FolderError::from(error) != FolderError::Unknown {
                             taken.insert(name);
                         }

@@ -54,8 +54,9 @@ const fn escapes() -> [EscapedByte; 256] {
     }
 }
 
-/// Returns the bytes to reserve for a text, assuming that one byte in sixteen is escaped,
-/// with a margin of a block.
+/// Returns the number of bytes to reserve for a text. This is enough if escapes make the text at
+/// most a sixteenth longer. It includes the memory that [`push`] adds for a chunk and truncates
+/// later.
 pub fn capacity_for(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
@@ -67,8 +68,8 @@ pub fn push(json: &mut Vec<u8>, text: &str) {
     let mut end = json.len();
     while rest.len() >= 2 * BLOCK {
         let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
-        // The copy of a block may start at any byte, so one more block is reserved. The next chunk
-        // uses the rest of the reserved memory.
+        // Each byte becomes at most two bytes here, and the last copy of a block may start after
+        // them. Memory that the previous chunk left over is not zeroed again.
         json.resize(json.len().max(end + 2 * length + BLOCK), 0);
         match write_blocks(&mut json[end..], rest, length) {
             Some(written) => end += written,
@@ -87,6 +88,9 @@ pub fn push(json: &mut Vec<u8>, text: &str) {
 
 /// Writes the blocks in the first `length` bytes of a text, and returns the number of bytes
 /// written. Returns `None` if a byte needs an escape of six bytes.
+///
+/// Whole blocks are copied. Therefore `text` must have at least `length + BLOCK` bytes, and `to`
+/// at least `2 * length + BLOCK`.
 fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     let mut at = 0;
     let mut long = false;
@@ -155,8 +159,8 @@ mod tests {
 
     #[test]
     fn writes_every_character_as_serde_json_does() {
-        let escaped = (0..=0x7f).map(char::from);
-        for character in escaped.chain(['\u{80}', 'é', '\u{2028}', '€', '\u{10ffff}']) {
+        let ascii = (0..=0x7f).map(char::from);
+        for character in ascii.chain(['\u{80}', 'é', '\u{2028}', '€', '\u{10ffff}']) {
             for before in (0..3 * BLOCK).chain([CHUNK - 1, CHUNK, CHUNK + BLOCK]) {
                 let text = format!("{}{character}{}", "x".repeat(before), "y".repeat(BLOCK));
                 check(&text);

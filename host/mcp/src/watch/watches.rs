@@ -80,12 +80,12 @@ impl WatchLimit {
         }
     }
 
-    /// Returns the reason for the limit, and the setting that would change it.
+    /// Returns the reason for the limit, with the kernel's setting if the limit follows from it.
     pub(super) fn reason(self) -> String {
         match self.user_limit {
             Some(limit) => format!(
-                "`fs.inotify.max_user_watches` is {limit}, and skillhost uses at most one in \
-                 {USER_LIMIT_DIVISOR} of them, or what other programs leave"
+                "`fs.inotify.max_user_watches` is {limit}, and skillhost uses at most \
+                 1/{USER_LIMIT_DIVISOR} of these watches, or fewer if other programs use more"
             ),
             None => format!("skillhost watches at most {}", self.max),
         }

@@ -18,7 +18,7 @@ pub(crate) struct IoThread {
 
 impl IoThread {
     pub(crate) fn start() -> io::Result<Self> {
-        let (started, start) = channel();
+        let (runtime_sender, runtime_receiver) = channel();
         let (end, ended) = oneshot::channel::<()>();
         // The thread creates and drops the runtime, because a runtime must not be dropped in
         // asynchronous code.
@@ -27,13 +27,13 @@ impl IoThread {
             .spawn(
                 move || match Builder::new_current_thread().enable_all().build() {
                     Ok(runtime) => {
-                        let _ = started.send(Ok(runtime.handle().clone()));
+                        let _ = runtime_sender.send(Ok(runtime.handle().clone()));
                         let _ = runtime.block_on(ended);
                     }
-                    Err(error) => drop(started.send(Err(error))),
+                    Err(error) => drop(runtime_sender.send(Err(error))),
                 },
             )?;
-        let runtime = start.recv().map_err(io::Error::other)??;
+        let runtime = runtime_receiver.recv().map_err(io::Error::other)??;
         Ok(Self { runtime, _end: end })
     }
 

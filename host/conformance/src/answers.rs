@@ -28,9 +28,9 @@ pub(super) async fn answers(recorder: &mut Recorder, trial: &Trial<'_>) -> bool 
         if trial.is_tool_fault(&result).await {
             return Outcome::failed(
                 describe(&result),
-                "`failed` means that the tool is at fault. If the arguments are at fault, use \
-                 another kind, or write a case with valid arguments; `--log info` shows what the \
-                 tool printed",
+                "`failed` means that the tool is at fault. If the arguments are at fault, \
+                 return another kind of failure, or write a case with valid arguments; \
+                 `--log info` shows what the tool printed",
             );
         }
         Outcome::from(answered_or_failed(&result, "for valid arguments"))

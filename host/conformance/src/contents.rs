@@ -51,8 +51,8 @@ async fn read_document(trial: &Trial<'_>, skill: &str) -> Outcome {
         return Outcome::failed(
             describe(&result),
             "`failed` means that the tool is at fault, and an uncaught exception has this kind too. \
-             If the file is at fault, catch the exception and use another kind; `--log info` shows \
-             what the tool printed",
+             If the file is at fault, catch the exception and return another kind of failure; \
+             `--log info` shows what the tool printed",
         );
     }
     answered_or_failed(&result, "for the file").into()

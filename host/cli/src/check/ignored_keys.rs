@@ -1,5 +1,5 @@
-//! Keys of other hosts, in one line for all checked skills: a collection that was written for
-//! another host has them in every skill.
+//! Reports frontmatter keys of other hosts, in one line for all checked skills. A collection that
+//! was written for another host has such keys in every skill.
 
 use std::collections::BTreeSet;
 

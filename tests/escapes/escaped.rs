@@ -8,14 +8,15 @@ use skillhost_confine::broker::ConfinedBroker;
 
 use crate::targets::Targets;
 
-/// The first argument of a child process that runs escaped code. By default it is confined like
-/// one that reads a third-party component.
+/// The first argument of a child process that runs escaped code. Without a second argument, the
+/// child is confined like the process that reads a third-party component.
 pub(crate) const CHILD: &str = "--escape-from-child";
 
 /// The second argument of a process that is confined like the egress process.
 pub(crate) const NETWORK: &str = "network";
 
-/// Runs the program with escaped code, or a child process that its arguments ask for.
+/// Runs escaped code in the broker or a child process if the arguments name one, and otherwise in
+/// the program.
 pub(crate) fn run(targets: Targets) -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next();

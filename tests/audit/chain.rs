@@ -494,7 +494,7 @@ fn prints_how_many_records_are_missing() {
     ]);
     // Its first record says that the file continues another file's chain.
     let said = "5 records, 4 to 8, with 2 checkpoints\n\
-                4 records before the first one: no given file has them\n\
+                the given files do not have the 4 records before their first one\n\
                 proven up to record 8\n";
     assert_eq!((run.code, run.stdout.as_str()), (0, said), "{run:?}");
 }

@@ -244,7 +244,7 @@ fn counts_records_before_a_chain() {
         (
             0,
             "4 records, 0 to 3, with 2 checkpoints\n\
-             162 bytes are torn or from a version without a chain, and unchanged since\n\
+             162 bytes outside the chain are unchanged: torn records, or lines before the chain\n\
              3 lines in no chain: nothing proves who wrote them\n\
              proven up to record 3\n"
         )

@@ -76,7 +76,7 @@ impl VerifyCommand {
     }
 }
 
-/// Returns the part of a report for people that needs no keys.
+/// Returns the lines of a text report that do not depend on keys.
 fn report_lines(report: &VerifyReport) -> Vec<Line> {
     let mut lines: Vec<Line> = report.problems.iter().map(problem_line).collect();
     if report.problems_left_out > 0 {
@@ -98,7 +98,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     if report.missing_before > 0 {
         let missing = count(report.missing_before, "record");
         lines.push(format_line!(
-            "{missing} before the first one: no given file has them"
+            "the given files do not have the {missing} before their first one"
         ));
     }
     if report.before_checkpoint > 0 {
@@ -124,7 +124,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     }
     if report.vouched_bytes > 0 {
         lines.push(format_line!(
-            "{} bytes are torn or from a version without a chain, and unchanged since",
+            "{} bytes outside the chain are unchanged: torn records, or lines before the chain",
             report.vouched_bytes
         ));
     }
@@ -143,7 +143,9 @@ fn chain_lines(report: &VerifyReport) -> Vec<Line> {
         return vec![format_line!("the log is NOT as it was written")];
     }
     if report.records == 0 {
-        return vec![format_line!("there is no record of a chain")];
+        return vec![format_line!(
+            "the log has no record that belongs to a chain"
+        )];
     }
     let reason = if report.unchecked_checkpoints > 0 {
         "there is no `--key` to check the checkpoints with"
@@ -179,16 +181,14 @@ fn proof_lines(report: &VerifyReport) -> Vec<Line> {
     };
     let mut lines = vec![proven];
     if report.proven.is_some() && report.unproven > 0 {
-        lines.push(format_line!(
-            "{} after {} not proven",
-            count(report.unproven, "record"),
-            match (report.chains, report.unproven) {
-                (2.., 1) => "the checkpoints is",
-                (2.., _) => "the checkpoints are",
-                (_, 1) => "it is",
-                _ => "it are",
-            }
-        ));
+        let unproven = count(report.unproven, "record");
+        let place = if report.chains > 1 {
+            "the checkpoints"
+        } else {
+            "it"
+        };
+        let verb = if report.unproven == 1 { "is" } else { "are" };
+        lines.push(format_line!("{unproven} after {place} {verb} not proven"));
     }
     lines
 }

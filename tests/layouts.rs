@@ -217,12 +217,15 @@ fn root_names_hidden_folders_to_search() {
     for (key, said) in [
         (
             "depth = 2, hidden = [\".git\"]",
-            "no hidden folder for skills",
+            "needs names of hidden folders",
         ),
-        ("depth = 2, hidden = [\"a\"]", "no hidden folder for skills"),
+        (
+            "depth = 2, hidden = [\"a\"]",
+            "needs names of hidden folders",
+        ),
         (
             "depth = 2, hidden = [\"../a\"]",
-            "no hidden folder for skills",
+            "needs names of hidden folders",
         ),
         ("hidden = true", "`hidden` needs a `depth` of 2 or more"),
     ] {

@@ -57,11 +57,11 @@ impl Tables<'_> {
         let limits: Limits = self.limits()?;
         let raw: RawConfig =
             toml::from_str(self.source.text).map_err(|error| self.source.error(&error))?;
-        let granted = table_in(&self.root, "grants");
+        let grant_tables = table_in(&self.root, "grants");
         let grants = raw.grants.into_iter().map(|(component, grant)| {
             let place = self.place(grant.span().start);
             grants::check_name(&component).with_context(|| place.clone())?;
-            let limits = match granted.and_then(|grants| table_in(grants, &component)) {
+            let limits = match grant_tables.and_then(|tables| table_in(tables, &component)) {
                 Some(grant) => self.limits_over(grant, limits.clone())?,
                 None => limits.clone(),
             };
@@ -179,7 +179,10 @@ impl Tables<'_> {
             RawHidden::All(true) => HiddenFolders::Searched,
             RawHidden::Named(names) => HiddenFolders::named(names).map_err(|name| {
                 let name = name.escape_debug();
-                anyhow!("{place}: `hidden` has `{name}`, which is no hidden folder for skills")
+                anyhow!(
+                    "{place}: `hidden` has `{name}`, but needs names of hidden folders such as \
+                     `.curated`; folders such as `.git` are never searched"
+                )
             })?,
         };
         if hidden != HiddenFolders::Skipped && depth == 1 {

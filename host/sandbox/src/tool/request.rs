@@ -33,7 +33,7 @@ pub struct RequestRecord {
     /// The result of the request, as the egress process reports it. `None` if the request was
     /// cancelled or timed out, or if the process failed.
     pub outcome: Option<Outcome>,
-    /// The rule that would have allowed the request, if nobody consented to it.
+    /// The rule to grant, if the host denied the request because nobody consented to it.
     pub missing_rule: Option<String>,
     /// The bytes of the body that were sent.
     pub sent_bytes: u64,
@@ -100,7 +100,7 @@ impl RequestLog {
         }
     }
 
-    /// Notes that the host denied a request, and the rule that would have allowed it.
+    /// Notes that the host denied a request, and the rule to grant if only consent is missing.
     pub(crate) fn deny(
         &self,
         number: usize,

@@ -9,8 +9,8 @@ use wasmparser::{Parser, Payload, PrimitiveValType, ValidPayload, Validator, Was
 
 use super::names::FunctionPath;
 
-/// The maximum number of visited types. Guards against: a type that refers to another one
-/// twice at each level.
+/// The maximum number of visited types. Guards against: nested types that each refer twice to
+/// the next one, so that every level doubles the number of visits.
 const MAX_VISITED: usize = 10_000;
 
 /// Returns an error that names the first exported function with an unsupported type.
@@ -47,7 +47,7 @@ pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
 /// A bounded search for unsupported types.
 struct TypeSearch<'a> {
     types: TypesRef<'a>,
-    /// The remaining number of visited types.
+    /// The number of types that the search may still visit.
     left: usize,
 }
 

@@ -209,7 +209,7 @@ impl RequestSender {
 /// A request that the host denies.
 struct Denied {
     outcome: Outcome,
-    /// The rule that would have allowed the request, if only consent is missing.
+    /// The rule to grant, if the host denies the request because nobody consented to it.
     missing_rule: Option<String>,
 }
 

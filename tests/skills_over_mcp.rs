@@ -39,16 +39,16 @@ fn uris(entries: &[Value]) -> Vec<&str> {
 }
 
 fn resources(session: &mut Session) -> Vec<Value> {
-    session.all("resources/list", json!({}), "resources").0
+    session.list_all("resources/list", json!({}), "resources").0
 }
 
 fn skills(session: &mut Session) -> Vec<Value> {
-    session.all("skills/list", json!({}), "skills").0
+    session.list_all("skills/list", json!({}), "skills").0
 }
 
 fn children(session: &mut Session, uri: &str) -> Vec<Value> {
     session
-        .all("resources/directory/read", json!({"uri": uri}), "resources")
+        .list_all("resources/directory/read", json!({"uri": uri}), "resources")
         .0
 }
 

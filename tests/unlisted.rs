@@ -172,7 +172,7 @@ fn clients_list_no_unlisted_skill() {
         ("resources/list", "resources"),
         ("tools/list", "tools"),
     ] {
-        let (entries, _) = session.all(method, json!({}), key);
+        let (entries, _) = session.list_all(method, json!({}), key);
         let entries = Value::from(entries).to_string();
         for (name, _) in unlisted() {
             assert!(!entries.contains(name), "{method}: {name} in {entries}");

@@ -22,7 +22,7 @@ fn pages_contain_entries_once_while_files_change() {
         }
     }
     let mut session = open(&folders);
-    let (all, pages) = session.all("resources/list", json!({}), "resources");
+    let (all, pages) = session.list_all("resources/list", json!({}), "resources");
     assert_eq!(pages, [1000, 1000, 250]);
     let listed = uris(&all);
     assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == 2250);
@@ -46,7 +46,7 @@ fn pages_contain_entries_once_while_files_change() {
     for number in 0..1_051 {
         folders.write(&format!("a/many/{number:04}"), "x");
     }
-    let (all, pages) = session.all(
+    let (all, pages) = session.list_all(
         "resources/directory/read",
         json!({"uri": "skill://a/many"}),
         "resources",
@@ -113,19 +113,20 @@ fn pages_end_before_message_limit() {
         let text = format!("---\nname: {name}\ndescription: \"{description}\"\n---\n");
         folders.write(&format!("{name}/SKILL.md"), text);
     }
-    let mut session = Session::open_with_message(builder().skills(&folders.root), SMALL_MESSAGE);
-    let (all, pages) = session.all("resources/list", json!({}), "resources");
+    let mut session =
+        Session::open_with_message_limit(builder().skills(&folders.root), SMALL_MESSAGE);
+    let (all, pages) = session.list_all("resources/list", json!({}), "resources");
     assert_eq!(all.len(), 3 + 36 + 40);
     assert!(pages.len() > 3, "{pages:?}");
     let deep_uri = uris(&all)[1].rsplit_once('/').unwrap().0.to_owned();
-    let (all, pages) = session.all(
+    let (all, pages) = session.list_all(
         "resources/directory/read",
         json!({"uri": deep_uri}),
         "resources",
     );
     assert_eq!((all.len(), pages.len()), (20, 2));
     // The entry of the skill `a` is longer than a page.
-    let (all, pages) = session.all("skills/list", json!({}), "skills");
+    let (all, pages) = session.list_all("skills/list", json!({}), "skills");
     assert_eq!(uris(&all), ["skill://b/SKILL.md", "skill://c/SKILL.md"]);
     assert_eq!(pages, [1, 1]);
     let first = session.ask("skills/get", json!({"uri": "skill://a/SKILL.md"}));
@@ -145,7 +146,7 @@ fn limits_skills_files_and_bytes_of_page() {
     }
     folders.write("z/SKILL.md", skill_md("z"));
     let mut session = open(&folders);
-    let (all, pages) = session.all("skills/list", json!({}), "skills");
+    let (all, pages) = session.list_all("skills/list", json!({}), "skills");
     assert_eq!(pages, [200, 60, 0, 1]);
     let listed = uris(&all);
     assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == 261);
@@ -155,7 +156,7 @@ fn limits_skills_files_and_bytes_of_page() {
         folders.write(&format!("{name}/SKILL.md"), skill_md(name));
         folders.write(&format!("{name}/big"), vec![0; (16 << 20) - (100 << 10)]);
     }
-    let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
+    let (_, pages) = open(&folders).list_all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
     // A skill that is left out for its long entry counts, because it takes as long to read as a
     // listed one.
@@ -165,14 +166,14 @@ fn limits_skills_files_and_bytes_of_page() {
         folders.write(&format!("{name}/SKILL.md"), text);
     }
     let builder = builder().skills(&folders.root);
-    let mut session = Session::open_with_message(builder, SMALL_MESSAGE);
-    let (_, pages) = session.all("skills/list", json!({}), "skills");
+    let mut session = Session::open_with_message_limit(builder, SMALL_MESSAGE);
+    let (_, pages) = session.list_all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0, 0]);
     // A skill that is left out for its frontmatter is not digested.
     for name in ["a", "b", "c", "d"] {
         folders.write(&format!("{name}/SKILL.md"), UNCLOSED);
     }
-    let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
+    let (_, pages) = open(&folders).list_all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0]);
 
     let folders = Folders::new();
@@ -183,7 +184,7 @@ fn limits_skills_files_and_bytes_of_page() {
             folders.write(&format!("{name}/{number}"), "");
         }
     }
-    let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
+    let (_, pages) = open(&folders).list_all("skills/list", json!({}), "skills");
     assert_eq!(pages, [10, 4]);
 }
 

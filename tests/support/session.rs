@@ -1,4 +1,4 @@
-//! A client of an MCP server in this process, line by line.
+//! A client of an MCP server that runs in this process. They exchange lines over pipes.
 
 use std::io::{BufRead as _, BufReader, PipeWriter, Write as _, pipe};
 use std::sync::Arc;
@@ -32,10 +32,10 @@ impl Session {
         Self::serve(builder, StdioLimits::default(), true)
     }
 
-    /// Opens a session with this limit on a message, in bytes.
-    pub(crate) fn open_with_message(builder: HostBuilder, message: usize) -> Self {
+    /// Opens a session whose messages have at most `max_bytes` bytes.
+    pub(crate) fn open_with_message_limit(builder: HostBuilder, max_bytes: usize) -> Self {
         let mut limits = StdioLimits::default();
-        limits.message = message;
+        limits.message = max_bytes;
         Self::serve(builder, limits, true)
     }
 
@@ -142,8 +142,9 @@ impl Session {
         (error["code"].as_i64().unwrap(), message)
     }
 
-    /// Returns all entries of a listing under this key, and each page's number of entries.
-    pub(crate) fn all(
+    /// Requests all pages of a list. Returns the entries that they have under `key`, and each
+    /// page's number of entries.
+    pub(crate) fn list_all(
         &mut self,
         method: &str,
         params: Value,

@@ -197,7 +197,7 @@ fn only_records_are_structured_content_over_mcp() {
     let answer = call("fail_with_a_case", json!({"text": ""}));
     assert_eq!(answer["isError"], true);
     assert_eq!(answer["content"][0]["text"], "\"too_late\"");
-    let (tools, _) = session.all("tools/list", json!({}), "tools");
+    let (tools, _) = session.list_all("tools/list", json!({}), "tools");
     let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
     assert_eq!(
         tool("echo_record")["outputSchema"]["required"],

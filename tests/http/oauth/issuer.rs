@@ -84,8 +84,8 @@ pub(super) struct TestIssuer {
     pub(super) address: SocketAddr,
     pub(super) reply: Arc<Mutex<Reply>>,
     pub(super) asked: Arc<AtomicUsize>,
-    /// The number of connections to the silent issuer that have ended.
-    given_up: Arc<AtomicUsize>,
+    /// The number of connections that clients closed while this issuer was silent.
+    closed_while_silent: Arc<AtomicUsize>,
 }
 
 impl TestIssuer {
@@ -95,17 +95,17 @@ impl TestIssuer {
             address: listener.local_addr().unwrap(),
             reply: Arc::new(Mutex::new(reply)),
             asked: Arc::default(),
-            given_up: Arc::default(),
+            closed_while_silent: Arc::default(),
         };
         let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.asked));
-        let given_up = Arc::clone(&issuer.given_up);
+        let closed_while_silent = Arc::clone(&issuer.closed_while_silent);
         // The thread ends with the test's process.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 asked.fetch_add(1, Ordering::SeqCst);
                 let reply = reply.lock().unwrap().clone();
-                let given_up = Arc::clone(&given_up);
-                thread::spawn(move || answer(stream.unwrap(), reply, &given_up));
+                let closed_while_silent = Arc::clone(&closed_while_silent);
+                thread::spawn(move || answer(stream.unwrap(), reply, &closed_while_silent));
             }
         });
         issuer
@@ -119,17 +119,17 @@ impl TestIssuer {
         self.asked.load(Ordering::SeqCst)
     }
 
-    pub(super) fn given_up(&self) -> usize {
-        self.given_up.load(Ordering::SeqCst)
+    pub(super) fn closed_while_silent(&self) -> usize {
+        self.closed_while_silent.load(Ordering::SeqCst)
     }
 }
 
-fn answer(mut stream: TcpStream, reply: Reply, given_up: &AtomicUsize) {
+fn answer(mut stream: TcpStream, reply: Reply, closed_while_silent: &AtomicUsize) {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
     if let Reply::KeysAfter(asked, _) = &reply {
-        wait_until("the other issuer is not asked", || {
+        wait_until("the other issuer got no request", || {
             asked.load(Ordering::SeqCst) > 0
         });
     }
@@ -156,7 +156,7 @@ fn answer(mut stream: TcpStream, reply: Reply, given_up: &AtomicUsize) {
         }
         Reply::Silent => {
             let ended = stream.read(&mut request).map(drop);
-            given_up.fetch_add(1, Ordering::SeqCst);
+            closed_while_silent.fetch_add(1, Ordering::SeqCst);
             ended
         }
         Reply::Redirect(to) => stream.write_all(

@@ -32,7 +32,7 @@ enum AuditVerb {
         /// File with the private key
         file: PathBuf,
     },
-    /// Print the digest of a text on stdin, such as arguments or an answer, as records have it
+    /// Print the digest of a text on stdin, such as arguments or an answer, to find it in records
     Digest {
         /// File with the private key of the log
         #[arg(long, value_name = "FILE")]

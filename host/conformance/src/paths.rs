@@ -118,14 +118,14 @@ async fn odd_paths(trial: &Trial<'_>) -> Outcome {
 }
 
 async fn skill_names(trial: &Trial<'_>) -> Outcome {
-    let Some(rule) = trial.folder_rule() else {
+    let Some(folder_rule) = trial.folder_rule() else {
         return Outcome::skipped("it reads no skill", "");
     };
     let secret = trial.scratch.secret();
     let outside = secret.parent().unwrap_or(&secret).display().to_string();
     for name in PATH_NAMES {
         let name = name.replace("{outside}", &outside);
-        let arguments = trial.with(&[(&rule.skill_property, &name)]);
+        let arguments = trial.with(&[(&folder_rule.skill_property, &name)]);
         let result = trial.call(arguments).await;
         if let Err(reason) = check_refused(trial, result, &format!("the skill {}", quoted(&name))) {
             return Outcome::Failed(reason);
@@ -157,18 +157,19 @@ fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<()
 
 /// Returns the property that holds a path, if the sample names the scratch skill.
 fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
-    let rule = trial.folder_rule()?;
+    let folder_rule = trial.folder_rule()?;
     let skill = trial
         .sample
-        .get(&rule.skill_property)
+        .get(&folder_rule.skill_property)
         .and_then(Value::as_str);
-    (skill == Some(SKILL)).then_some(rule.path_property.as_deref()?)
+    (skill == Some(SKILL)).then_some(folder_rule.path_property.as_deref()?)
 }
 
 fn skipped_without_path() -> Outcome {
     Outcome::skipped(
-        "its definition names no property for a path, and a typed function cannot name one; to \
-         check it, write a case with a path such as `../../etc/passwd`",
+        "its definition does not say which property holds a path, and the definition of a typed \
+         function cannot say so; to test paths, write a case with a path such as \
+         `../../etc/passwd`",
         "",
     )
 }

@@ -1,4 +1,4 @@
-//! Compares what a component asks for with what its grant allows.
+//! Compares the needs of a component with its grant.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use http::Method;
 use crate::policy::{NetworkGrant, Permission, SecretUse};
 use crate::rule::{HostPattern, NetworkRule, matches_path};
 
-/// The extent to which a grant allows what its component asks for.
+/// The part of a needed rule or secret that a grant allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// All of it.
@@ -21,32 +21,34 @@ pub enum Coverage {
 }
 
 impl NetworkGrant {
-    /// Returns how many of the requests that a rule asks for are allowed.
+    /// Returns how many of the requests of a needed rule this grant allows.
     ///
-    /// Two patterns of paths count as different if neither contains the other, even if they overlap.
-    pub fn coverage(&self, asked: &NetworkRule) -> Coverage {
+    /// Ignores a granted rule whose path pattern only overlaps the needed one, so that neither
+    /// contains the other.
+    pub fn coverage(&self, needed: &NetworkRule) -> Coverage {
         if self.asks() {
-            let address = asked.address();
-            let allowed = self.allow_host(Permission::Consent, address, asked.port);
+            let address = needed.address();
+            let allowed = self.allow_host(Permission::Consent, address, needed.port);
             return match allowed {
-                Ok(()) if asked.is_tls => Coverage::Asks,
+                Ok(()) if needed.is_tls => Coverage::Asks,
                 _ => Coverage::None,
             };
         }
         let rules = || self.rules.iter();
-        let is_whole = match &*asked.methods {
-            [] => rules().any(|rule| rule.methods.is_empty() && self.covers(rule, asked)),
+        let is_whole = match &*needed.methods {
+            [] => rules().any(|rule| rule.methods.is_empty() && self.covers(rule, needed)),
             methods => methods.iter().all(|method| {
-                rules().any(|rule| rule.has_method(method) && self.covers(rule, asked))
+                rules().any(|rule| rule.has_method(method) && self.covers(rule, needed))
             }),
         };
         let is_part = |rule: &NetworkRule| {
-            let mut methods = asked.methods.iter();
-            let has_method = asked.methods.is_empty()
+            let mut methods = needed.methods.iter();
+            let has_method = needed.methods.is_empty()
                 || rule.methods.is_empty()
                 || methods.any(|method| rule.has_method(method));
             has_method
-                && (self.covers(rule, asked) || asked.covers(rule) && self.is_usable(rule, rule))
+                && (self.covers(rule, needed)
+                    || needed.covers(rule) && self.may_reach_host(rule, rule))
         };
         if is_whole {
             Coverage::Whole
@@ -57,28 +59,29 @@ impl NetworkGrant {
         }
     }
 
-    /// Returns how many of the hosts that a secret is asked for may receive it.
-    pub fn secret_coverage(&self, asked: &SecretUse) -> Coverage {
-        let granted = self.find_secret(&asked.name);
-        let Some(granted) = granted.filter(|granted| granted.header == asked.header) else {
+    /// Returns how many of a needed secret's hosts may receive the secret.
+    pub fn secret_coverage(&self, needed: &SecretUse) -> Coverage {
+        let granted = self.find_secret(&needed.name);
+        let Some(granted) = granted.filter(|granted| granted.header == needed.header) else {
             return Coverage::None;
         };
-        let hosts = asked.hosts.iter();
+        let hosts = needed.hosts.iter();
         match hosts.filter(|host| granted.hosts.contains(host)).count() {
             0 => Coverage::None,
-            count if count == asked.hosts.len() => Coverage::Whole,
+            count if count == needed.hosts.len() => Coverage::Whole,
             _ => Coverage::Part,
         }
     }
 
-    /// Returns whether a rule of this grant allows every address that `asked` allows.
-    fn covers(&self, rule: &NetworkRule, asked: &NetworkRule) -> bool {
-        rule.covers(asked) && self.is_usable(rule, asked)
+    /// Returns whether this grant and a rule of it allow every request of a needed rule, apart from
+    /// the method.
+    fn covers(&self, rule: &NetworkRule, needed: &NetworkRule) -> bool {
+        rule.covers(needed) && self.may_reach_host(rule, needed)
     }
 
-    /// Returns whether a rule allows requests to the host of `other`, if its name resolves to allowed
-    /// addresses.
-    fn is_usable(&self, rule: &NetworkRule, other: &NetworkRule) -> bool {
+    /// Returns whether this grant lets the requests of a rule reach the host of another rule.
+    /// Assumes that a name resolves to allowed IP addresses.
+    fn may_reach_host(&self, rule: &NetworkRule, other: &NetworkRule) -> bool {
         let rule = Permission::Rule(rule);
         self.allow_host(rule, other.address(), other.port).is_ok()
     }
@@ -97,12 +100,12 @@ impl NetworkRule {
         }
     }
 
-    /// Returns whether the rule allows every address that another allows.
+    /// Returns whether the rule allows every request that another allows, apart from the method.
     ///
-    /// Can return `false` for patterns of paths that mean the same but are written differently.
+    /// Can return `false` for path patterns that mean the same but are written differently.
     fn covers(&self, other: &Self) -> bool {
-        // Only a `*` of this path matches a `*` of the other path. A `*` at the end of the other path
-        // also matches `/`, but then this path ends with a `*` too.
+        // Treats the other pattern as a path. Only a `*` of this pattern can match a `*` in it. A
+        // `*` at the end also stands for `/`: this pattern matches it only if it ends with `*` too.
         self.is_tls == other.is_tls
             && self.port == other.port
             && self.host.covers(&other.host)
@@ -167,7 +170,7 @@ mod tests {
     #[test]
     fn coverage_counts_only_usable_rules() {
         use Coverage::{Asks, None, Part, Whole};
-        for (asked, rules, expected) in [
+        for (needed, rules, expected) in [
             ("https://e.org", &[][..], None),
             ("https://e.org", &["https://e.org"], Whole),
             ("https://e.org", &["GET https://e.org"], Part),
@@ -197,23 +200,27 @@ mod tests {
                 grant = grant.rule(rule.parse().unwrap());
             }
             assert_eq!(
-                grant.coverage(&asked.parse().unwrap()),
+                grant.coverage(&needed.parse().unwrap()),
                 expected,
-                "{asked} {rules:?}"
+                "{needed} {rules:?}"
             );
         }
         let grant = NetworkGrant::ask();
-        for (asked, expected) in [
+        for (needed, expected) in [
             ("https://e.org", Asks),
             ("https://1.1.1.1", Asks),
             ("https://10.0.0.1", None),
             ("http://e.org", None),
         ] {
-            assert_eq!(grant.coverage(&asked.parse().unwrap()), expected, "{asked}");
+            assert_eq!(
+                grant.coverage(&needed.parse().unwrap()),
+                expected,
+                "{needed}"
+            );
         }
         let secret = |header, hosts: &[&str]| SecretUse::new("A", header, hosts).unwrap();
         let grant = NetworkGrant::new().secret(secret("authorization", &["e.org", "f.org:81"]));
-        for (asked, expected) in [
+        for (needed, expected) in [
             (secret("Authorization", &["E.org"]), Whole),
             (secret("authorization", &["e.org", "f.org:81"]), Whole),
             (secret("authorization", &["e.org", "f.org"]), Part),
@@ -224,7 +231,7 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(grant.secret_coverage(&asked), expected, "{asked:?}");
+            assert_eq!(grant.secret_coverage(&needed), expected, "{needed:?}");
         }
     }
 }

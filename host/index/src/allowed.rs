@@ -25,7 +25,7 @@ impl<'a> AllowedSkills<'a> {
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
         let allowed = |name: &str| !blocking::is_abandoned() && allowed(name);
         let mut coverage = Coverage::All;
-        let numbers = 0..store.slot_count() as SkillNumber;
+        let numbers = 0..store.number_count() as SkillNumber;
         let is_allowed = numbers.map(|number| {
             let skill = store.skill(number).filter(|skill| skill.stamp.is_some());
             let skill = skill.filter(|skill| skill.extent != Extent::Unlisted);
@@ -48,7 +48,7 @@ impl<'a> AllowedSkills<'a> {
 
     /// Allows everything in a store that has texts instead of skills.
     pub(crate) fn all(store: &'a Store) -> Self {
-        let is_allowed = vec![true; store.slot_count()];
+        let is_allowed = vec![true; store.number_count()];
         Self {
             count: is_allowed.len(),
             store,

@@ -105,9 +105,9 @@ fn rarity(skills: &AllowedSkills<'_>, term: &str) -> f32 {
 
 /// Returns the score of each skill, by the skill's number.
 fn scores(store: &Store, query: &Query) -> Vec<f32> {
-    let mut scores = vec![0.0_f32; store.slot_count()];
+    let mut scores = vec![0.0_f32; store.number_count()];
     // For each skill, the best score of a term in the current part, and the sum of the scores.
-    let mut part_scores = vec![(0.0_f32, 0.0_f32); store.slot_count()];
+    let mut part_scores = vec![(0.0_f32, 0.0_f32); store.number_count()];
     let mut skills_of_part = Vec::new();
     for part in &query.parts {
         for term in part {
@@ -138,7 +138,7 @@ fn scores(store: &Store, query: &Query) -> Vec<f32> {
 /// Returns the hits with their reasons.
 fn hits(store: &Store, query: &Query, best: &[SkillNumber]) -> Vec<SearchHit> {
     // A table rather than a map, because a term may have as many postings as there are skills.
-    let mut ranks: Vec<Option<u8>> = vec![None; store.slot_count()];
+    let mut ranks: Vec<Option<u8>> = vec![None; store.number_count()];
     for (number, rank) in best.iter().zip(0..) {
         ranks[*number as usize] = Some(rank);
     }

@@ -228,8 +228,9 @@ impl Store {
         self.numbers.len()
     }
 
-    /// Returns one more than the highest skill number, including removed skills.
-    pub(crate) fn slot_count(&self) -> usize {
+    /// Returns the length of a list with an entry for each skill number. Removed skills keep their
+    /// numbers until compaction.
+    pub(crate) fn number_count(&self) -> usize {
         self.skills.len()
     }
 
@@ -397,12 +398,12 @@ mod tests {
         store.remove("901");
         let expected = [("0".to_owned(), 7), ("300".to_owned(), 9)];
         assert_eq!(skills_with(&store, "rare"), expected);
-        assert_eq!(store.slot_count(), 1002, "not compacted yet");
+        assert_eq!(store.number_count(), 1002, "not compacted yet");
         let before = store.bytes();
         store.compact();
         assert_eq!(skills_with(&store, "rare"), expected);
         assert_eq!(skills_with(&store, "common").len(), 996);
-        assert_eq!((store.len(), store.slot_count()), (998, 998));
+        assert_eq!((store.len(), store.number_count()), (998, 998));
         assert!(store.bytes() < before);
     }
 

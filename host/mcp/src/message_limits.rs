@@ -88,16 +88,17 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     if is_large && is_listen(json) {
         return Err(Excess::Listen);
     }
-    label_excess(json, &MESSAGE).map_or(Ok(()), Err)
+    find_excess(json, &MESSAGE).map_or(Ok(()), Err)
 }
 
-/// Returns the maximum number of bytes that a message takes in memory as long as it is kept: its
-/// text, and the values that are parsed from it.
+/// Returns the maximum number of bytes that a parsed message takes in memory: its values, and their
+/// text.
 pub fn memory_of(message: &[u8]) -> usize {
     message.len() + values::memory_for(values::count(message))
 }
 
-/// Returns the maximum number of bytes that answering a message takes besides its body.
+/// Returns the maximum number of bytes that answering a message takes besides its body: the parsed
+/// message, and further copies of its text.
 pub fn memory_to_answer(message: &[u8]) -> usize {
     memory_of(message) + MORE_COPIES * message.len()
 }
@@ -119,40 +120,40 @@ fn is_listen(message: RawJson<'_>) -> bool {
     })
 }
 
-/// Returns the first excess of the labels in an object. Checks every value of a repeated
-/// key, because the parser decides which one is valid.
-fn label_excess(object: RawJson<'_>, scope: &LabelScope) -> Option<Excess> {
+/// Returns the first limit that an object or an object in it exceeds. Checks every value of a
+/// repeated key, because the parser decides which one is valid.
+fn find_excess(object: RawJson<'_>, limits: &ObjectLimits) -> Option<Excess> {
     object.members().find_map(|(key, value)| {
-        let label = scope.labels.iter().find(|(name, _)| *name == key);
+        let label = limits.labels.iter().find(|(name, _)| *name == key);
         if let Some((_, title)) = label {
             return (value.get().len() > MAX_LABEL_BYTES).then_some(Excess::Label(title));
         }
-        let (_, inner) = scope.inner.filter(|(name, _)| *name == key)?;
+        let (_, inner) = limits.inner.filter(|(name, _)| *name == key)?;
         let count = || values::count(value.get().as_bytes());
         if inner.max_values.is_some_and(|max| count() > max) {
             return Some(Excess::Meta);
         }
-        label_excess(value, inner)
+        find_excess(value, inner)
     })
 }
 
-/// The labels in one object of a message.
-struct LabelScope {
-    /// The keys of labels, with their titles in an error message.
+/// The limits on one object of a message.
+struct ObjectLimits {
+    /// The keys of its labels, with their titles in an error message.
     labels: &'static [(&'static str, &'static str)],
-    /// The key of an object with more labels, and its scope.
-    inner: Option<(&'static str, &'static LabelScope)>,
-    /// The maximum number of values in this object, if it has a limit of its own.
+    /// The key of an object in it that has limits too, and these limits.
+    inner: Option<(&'static str, &'static ObjectLimits)>,
+    /// The maximum number of values in it, if it has a limit of its own.
     max_values: Option<usize>,
 }
 
-const MESSAGE: LabelScope = LabelScope {
+const MESSAGE: ObjectLimits = ObjectLimits {
     labels: &[("id", "a request's `id`")],
     inner: Some(("params", &PARAMS)),
     max_values: None,
 };
 
-const PARAMS: LabelScope = LabelScope {
+const PARAMS: ObjectLimits = ObjectLimits {
     // The labels of notifications. Those of requests are in `_meta`.
     labels: &[
         ("requestId", "a `requestId`"),
@@ -162,7 +163,7 @@ const PARAMS: LabelScope = LabelScope {
     max_values: None,
 };
 
-const META: LabelScope = LabelScope {
+const META: ObjectLimits = ObjectLimits {
     labels: &[("progressToken", "a `progressToken`")],
     inner: None,
     max_values: Some(MAX_META_VALUES),
@@ -312,7 +313,7 @@ mod tests {
             assert_fits(&message(&text(left + 1)), !is_listen);
             let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
             let items = MAX_LISTEN_VALUES - values::count(message("[]").as_bytes()) + 1;
-            // It has fewer bytes than a label may have.
+            // The values count even in a message that is shorter than a label may be.
             assert_fits(&message(&list(items)), true);
             assert_fits(&message(&list(items + 1)), !is_listen);
         }

@@ -43,8 +43,8 @@ pub(crate) enum HostCheckError {
 }
 
 impl HostCheck {
-    /// Parses the allowed hosts and origins. The address itself is allowed too. On loopback, so are
-    /// the names of this machine.
+    /// Parses the allowed hosts and origins. The server's own address is allowed too. On loopback,
+    /// so are the names of this machine.
     ///
     /// # Errors
     ///

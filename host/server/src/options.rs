@@ -16,8 +16,8 @@ pub struct HttpOptions {
     pub token: Option<Token>,
     /// The clients with names, each with its credentials, its scope and its budget. Default: none.
     pub clients: Clients,
-    /// Further names that requests may send as `Host`, with or without a port. The address itself
-    /// is always allowed, and so is `localhost` on loopback. Default: none.
+    /// Further names that requests may send as `Host`, with or without a port. The address that
+    /// the server listens on is always allowed, and so is `localhost` on loopback. Default: none.
     pub allowed_hosts: Vec<String>,
     /// Further origins whose web pages may send requests, such as `https://app.example.com`. The
     /// server's own origin is always allowed. Default: none.

@@ -224,11 +224,11 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
     hidden::findings(&reading, &mut findings);
-    let is_reported = findings.iter().any(|found| found.rule == "text-hidden");
+    let is_frontmatter_reported = findings.iter().any(|found| found.rule == "text-hidden");
     findings.extend(hidden::document::skill_findings(
         text,
         &reading.split,
-        is_reported,
+        is_frontmatter_reported,
     ));
     findings.extend(disputes::findings(text, &reading));
     findings.extend(lines_finding(text));

@@ -62,9 +62,9 @@ fn send(socket: usize, bytes: &'static str, descriptors: &[usize]) -> Answer {
     call(SYS_sendmsg, &[socket, value(message), flags])
 }
 
-/// Sends a request over a socket, and returns the whole answer. Only the socket of the egress
-/// process answers.
-fn try_exchange(control: usize, request: &str) -> io::Result<String> {
+/// Passes one end of a new connection over a socket, sends a request over the other end, and
+/// returns the whole answer. Only the egress process answers.
+fn try_exchange(socket: usize, request: &str) -> io::Result<String> {
     let pair = value([0_i32; 2]);
     let to_error = io::Error::from_raw_os_error;
     call(
@@ -77,7 +77,7 @@ fn try_exchange(control: usize, request: &str) -> io::Result<String> {
         let [ours, theirs] = *(pair as *const [i32; 2]);
         (UnixStream::from_raw_fd(ours), theirs)
     };
-    let sent = send(control, "x", &[theirs as usize]);
+    let sent = send(socket, "x", &[theirs as usize]);
     let _ = call(SYS_close, &[theirs as usize]);
     sent.map_err(to_error)?;
     ours.write_all(request.as_bytes())?;
@@ -99,9 +99,9 @@ fn try_exchange(control: usize, request: &str) -> io::Result<String> {
 }
 
 /// Returns the socket of the egress process: the first one that answers a request.
-fn control(targets: &Targets) -> Option<usize> {
-    static CONTROL: OnceLock<Option<usize>> = OnceLock::new();
-    *CONTROL.get_or_init(|| {
+fn egress_socket(targets: &Targets) -> Option<usize> {
+    static SOCKET: OnceLock<Option<usize>> = OnceLock::new();
+    *SOCKET.get_or_init(|| {
         let own = [
             targets.listener,
             targets.stream,
@@ -130,8 +130,8 @@ fn granted(targets: &Targets, headers: &str) -> String {
 
 /// Sends a request, and returns the answer if it came from a server.
 fn exchange(targets: &Targets, request: &str) -> Result<String, i32> {
-    let control = control(targets).ok_or(ENOTSOCK)?;
-    let answer = try_exchange(control, request).map_err(|it| it.raw_os_error().unwrap_or(EIO))?;
+    let socket = egress_socket(targets).ok_or(ENOTSOCK)?;
+    let answer = try_exchange(socket, request).map_err(|it| it.raw_os_error().unwrap_or(EIO))?;
     let head = answer.split("\r\n\r\n").next().unwrap_or_default();
     if answer.starts_with("HTTP/1.1 200 ") && !head.contains("\"failure\"") {
         return Ok(answer);
@@ -147,8 +147,8 @@ fn ask(targets: &Targets, line: &str, headers: &str) -> Answer {
     exchange(targets, &request(line, headers)).map(|_| 0)
 }
 
-/// Returns a request with a placeholder in this header.
-fn with_placeholder(header: &str) -> String {
+/// Returns headers that declare a placeholder, and send it as the value of this header.
+fn placeholder_in(header: &str) -> String {
     format!("skillhost-placeholder: TOKEN={PLACEHOLDER}\r\n{header}: {PLACEHOLDER}\r\n")
 }
 
@@ -202,18 +202,18 @@ escapes! {
             _ => Ok(0),
         }
     };
-    "end the head early for the server" => |t| {
+    "hide a request behind a lone carriage return" => |t| {
         exchange(t, &granted(t, "x: a\rGET /other HTTP/1.1\r\n")).map(|_| 0)
     };
     "send a secret without TLS" => |t| {
-        exchange(t, &granted(t, &with_placeholder("authorization"))).map(|_| 0)
+        exchange(t, &granted(t, &placeholder_in("authorization"))).map(|_| 0)
     };
     "send a secret in another header" => |t| {
-        ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &with_placeholder("x-other"))
+        ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &placeholder_in("x-other"))
     };
     "send a secret in the path" => |t| {
         let line = format!("GET https://{}", at(t.servers[1], &format!("/{PLACEHOLDER}")));
-        ask(t, &line, &with_placeholder("authorization"))
+        ask(t, &line, &placeholder_in("authorization"))
     };
     "send a secret with a short placeholder" => |t| {
         let headers = "skillhost-placeholder: TOKEN=a\r\nauthorization: a\r\n";
@@ -231,17 +231,17 @@ escapes! {
         if guess(&SECRET[..4]) == guess("none") { Err(EACCES) } else { Ok(0) }
     };
     "keeps sending a secret to its host" => |t| {
-        ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &with_placeholder("authorization"))
+        ask(t, &format!("GET https://{}", at(t.servers[1], "/")), &placeholder_in("authorization"))
     };
     "learn a secret from its host" => |t| {
-        learn(t, &format!("GET https://{}", at(t.servers[1], "/")), &with_placeholder("authorization"))
+        learn(t, &format!("GET https://{}", at(t.servers[1], "/")), &placeholder_in("authorization"))
     };
     "learn a secret by its name" => |t| {
         let headers = "skillhost-placeholder: TOKEN\r\nauthorization: TOKEN ${TOKEN}\r\n";
         learn(t, &format!("GET https://{}", at(t.servers[1], "/")), headers)
     };
     "read from the socket of the egress process" => |t| {
-        let socket = control(t).ok_or(ENOTSOCK)?;
+        let socket = egress_socket(t).ok_or(ENOTSOCK)?;
         let buffer = value([0_u8; 4096]);
         match call(SYS_recvfrom, &[socket, buffer, 4096, MSG_DONTWAIT as usize, 0, 0]) {
             // There is nothing to read.
@@ -250,7 +250,7 @@ escapes! {
         }
     };
     "keeps sending after malformed messages" => |t| {
-        let socket = control(t).ok_or(ENOTSOCK)?;
+        let socket = egress_socket(t).ok_or(ENOTSOCK)?;
         for descriptors in [&[][..], &[t.file], &[t.stream, t.listener], &[t.terminal]] {
             // The queue may be full.
             let _ = send(socket, "nonsense", descriptors);

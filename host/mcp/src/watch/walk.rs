@@ -1,5 +1,5 @@
-//! The order in which folders are visited: tasks, walks through a folder with everything in
-//! it, and rounds of polling. `watcher` makes the visits.
+//! The order in which folders are visited. A walk visits a folder and everything in it, as one
+//! task; a round of polling visits all polled folders. `watcher` makes the visits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -46,36 +46,42 @@ fn message(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the reason why no alternative matches a value. If exactly one matches the value but
-/// not what is inside it, the caller meant that one.
+/// Returns the message for a value that no alternative matches.
+///
+/// If exactly one alternative has an error inside the value, assumes that the caller meant this
+/// alternative, and returns the message for that error.
 fn describe_choices(
     error: &ValidationError<'_>,
     name: &str,
     choices: &[Vec<ValidationError<'static>>],
 ) -> String {
     let path = error.instance_path();
-    let within = |error: &&ValidationError<'_>| error.instance_path() != path;
+    let is_inside = |error: &&ValidationError<'_>| error.instance_path() != path;
     let mut meant = choices
         .iter()
-        .filter_map(|errors| errors.iter().find(within));
+        .filter_map(|errors| errors.iter().find(is_inside));
     if let (Some(meant), None) = (meant.next(), meant.next()) {
         return message(meant);
     }
     let (same_type, other_type): (Vec<_>, Vec<_>) = choices
         .iter()
-        .map(|errors| (errors, described(errors)))
-        .partition(|(_, described)| described.is_none());
-    let mut described: Vec<String> = other_type
+        .map(|errors| (errors, expectation(errors)))
+        .partition(|(_, expectation)| expectation.is_none());
+    let mut expectations: Vec<String> = other_type
         .into_iter()
-        .filter_map(|(_, text)| text)
+        .filter_map(|(_, expectation)| expectation)
         .collect();
-    described.dedup();
-    // An alternative that allows the value's type, but not the value.
-    let other = same_type.first().and_then(|(errors, _)| errors.first());
-    match (other, described.split_last()) {
-        (Some(other), None) => message(other),
-        (Some(other), Some(_)) => {
-            format!("{}, and is not {}", message(other), described.join(" or "))
+    expectations.dedup();
+    // The error of an alternative that allows the value's type, but not the value.
+    let value_error = same_type.first().and_then(|(errors, _)| errors.first());
+    match (value_error, expectations.split_last()) {
+        (Some(error), None) => message(error),
+        (Some(error), Some(_)) => {
+            format!(
+                "{}, and is not {}",
+                message(error),
+                expectations.join(" or ")
+            )
         }
         (None, Some((last, []))) => format!("Argument '{name}' must be {last}"),
         (None, Some((last, rest))) => {
@@ -85,9 +91,9 @@ fn describe_choices(
     }
 }
 
-/// Returns the values that a schema lists, or the type that it requires. Returns `None` if the
-/// type is right.
-fn described(errors: &[ValidationError<'_>]) -> Option<String> {
+/// Returns the values that a schema lists, the property that it requires, or its type. Returns
+/// `None` if the value fails only another condition.
+fn expectation(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> = options.as_array()?.iter().map(Value::to_string).collect();

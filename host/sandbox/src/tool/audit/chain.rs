@@ -193,7 +193,7 @@ pub(super) fn without_zeros(line: &[u8]) -> &[u8] {
     &line[..line.len() - zeros]
 }
 
-/// Formats a time as records have it: in UTC, with milliseconds.
+/// Formats a time for a record: in UTC, with milliseconds.
 ///
 /// A time before 1970 or after 9999 becomes the first or the last of these years. A wrong
 /// clock must not stop the host.

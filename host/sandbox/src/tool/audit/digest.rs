@@ -18,7 +18,7 @@ use skillhost_skills::text::digest::{DigestWriter, hex, sha256_hex};
 #[derive(Clone)]
 pub(super) struct DigestKey(Hmac<Sha256>);
 
-/// A digest in hex, as records have it.
+/// A digest in hex, as in a record.
 #[derive(Serialize)]
 pub(super) struct KeyedDigest(String);
 

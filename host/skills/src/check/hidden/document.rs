@@ -91,14 +91,16 @@ impl Places {
     }
 }
 
-/// Returns the findings for a SKILL.md. Leaves out hidden characters of the frontmatter if
-/// `is_reported`: another finding already names those of its name or description.
+/// Returns the findings for a SKILL.md.
+///
+/// If `is_frontmatter_reported`, leaves out the hidden characters of the frontmatter, because
+/// another finding already names those of the skill's name or description.
 pub(in super::super) fn skill_findings(
     text: &str,
     split: &Split<'_>,
-    is_reported: bool,
+    is_frontmatter_reported: bool,
 ) -> Vec<Finding> {
-    let mut findings = if is_reported {
+    let mut findings = if is_frontmatter_reported {
         character_findings(split.body, split.body_line)
     } else {
         character_findings(text, 1)
@@ -124,15 +126,15 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
         }
         let is_right_to_left = line.chars().any(is_right_to_left);
         let mut run = 0;
-        let mut expected = None;
+        let mut run_end = None;
         for (at, c) in hidden(line) {
             match kind(c) {
                 Kind::Tag => tags.add(number, 1),
                 Kind::Direction if is_right_to_left && is_mark(c) => {}
                 Kind::Direction => direction.add(number, 1),
                 Kind::ZeroWidth => {
-                    run = if expected == Some(at) { run + 1 } else { 1 };
-                    expected = Some(at + 1);
+                    run = if run_end == Some(at) { run + 1 } else { 1 };
+                    run_end = Some(at + 1);
                     match run {
                         ..MIN_RUN => {}
                         MIN_RUN => runs.add(number, MIN_RUN),
@@ -150,8 +152,8 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
         tags.finding("hidden-tags", "tag character", unseen),
         direction.finding(
             "hidden-direction",
-            "character",
-            "it changes the direction of text, so a person sees another order than a model reads",
+            "direction-changing character",
+            "a person sees the text in another order than a model reads",
         ),
         runs.finding("hidden-run", "adjacent zero-width character", unseen),
         controls.finding("hidden-control", "control or invisible character", unseen),

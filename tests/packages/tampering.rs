@@ -48,7 +48,8 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
         let before = State::read(folder);
         let run = user.run(arguments);
         if code == 1 && arguments == UPDATE {
-            // Removes the new version's bytes, which `update` downloaded to compare.
+            // `update` exits with 1 after it has downloaded the new version to compare it. These
+            // bytes are not a change.
             user.run_ok(&["store", "clean"]);
         }
         let changed = before.difference(&State::read(folder));
@@ -82,7 +83,7 @@ fn edit(user: &User, file: &str, from: &str, to: &str) {
 }
 
 /// Makes a case that replaces a text in the lock file.
-fn lock<'c>(
+fn lock_case<'c>(
     from: impl Into<String>,
     to: impl Into<String>,
     code: i32,
@@ -122,29 +123,29 @@ fn changed_locks_are_refused() {
     refuse_all(
         &user,
         vec![
-            lock(
+            lock_case(
                 &new[0],
                 &old[0],
                 4,
                 CALL,
                 "it is a signature of another artifact",
             ),
-            lock(
+            lock_case(
                 &new[1],
                 &old[1],
                 4,
                 CALL,
                 "names other bytes than the lock file",
             ),
-            lock(size, "size = 1", 4, CALL, "bytes, but the lock file says 1"),
-            lock(
+            lock_case(size, "size = 1", 4, CALL, "bytes, but the lock file says 1"),
+            lock_case(
                 "\"1.1.0\"",
                 "\"1.0.0\"",
                 4,
                 CALL,
                 "another version than the lock file",
             ),
-            lock(
+            lock_case(
                 &signer,
                 "signer = \"key:ab\"",
                 1,
@@ -152,76 +153,76 @@ fn changed_locks_are_refused() {
                 "names another signer of",
             ),
             case(unsigned, 4, CALL, "is locked as unsigned"),
-            lock(&bundle, "", 4, CALL, "needs a `bundle` exactly if"),
-            lock(
+            lock_case(&bundle, "", 4, CALL, "needs a `bundle` exactly if"),
+            lock_case(
                 &signer,
                 format!("{signer}\nunsigned = true"),
                 4,
                 CALL,
                 "either `signer`, or",
             ),
-            lock(&signer, "signer = \"acme\"", 4, CALL, "is not `key:…`"),
-            lock(
+            lock_case(&signer, "signer = \"acme\"", 4, CALL, "is not `key:…`"),
+            lock_case(
                 &new[2],
                 &new[0],
                 4,
                 CALL,
                 "the bundle has an unknown media type",
             ),
-            lock(
+            lock_case(
                 &new[2],
                 &missing,
                 4,
                 CALL,
                 "not in the store; `skillhost fetch` gets it",
             ),
-            lock(
+            lock_case(
                 &source,
                 source.replace("csv:1", "csv:2"),
                 4,
                 FETCH,
                 "is locked from",
             ),
-            lock(
+            lock_case(
                 entry,
                 "",
                 4,
                 CALL,
-                "it has `[[previous]]` of `csv` twice, or without",
+                "it has `[[previous]]` of `csv` twice, or does not lock",
             ),
-            lock(&text, "", 4, CALL, "the component `csv` is not locked"),
-            lock(
+            lock_case(&text, "", 4, CALL, "the component `csv` is not locked"),
+            lock_case(
                 &text,
                 entry.repeat(2),
                 4,
                 UPDATE,
                 "it has the component `csv` twice",
             ),
-            lock(
+            lock_case(
                 "name = \"csv\"",
                 "name = \"../csv\"",
                 4,
                 CALL,
                 "the name `../csv` must",
             ),
-            lock(
+            lock_case(
                 "name = \"csv\"",
                 "name = \"other\"",
                 4,
                 FETCH,
                 "`[[previous]]` of `csv`",
             ),
-            lock(size, "weight = 1", 4, CALL, "unknown field `weight`"),
-            lock(size, "", 4, CALL, "missing field `size`"),
-            lock(size, "size = -1", 4, CALL, "integer `-1`"),
-            lock(
+            lock_case(size, "weight = 1", 4, CALL, "unknown field `weight`"),
+            lock_case(size, "", 4, CALL, "missing field `size`"),
+            lock_case(size, "size = -1", 4, CALL, "integer `-1`"),
+            lock_case(
                 "sha256:",
                 "sha512:",
                 4,
                 CALL,
                 "expected a digest: `sha256:`",
             ),
-            lock(previous, "[[comp", 4, CALL, "unclosed"),
+            lock_case(previous, "[[comp", 4, CALL, "unclosed"),
             case(
                 |user| {
                     user.program
@@ -261,22 +262,22 @@ fn changed_locks_are_refused() {
                 CALL,
                 "cannot use the lock file `skillhost.lock`: ",
             ),
-            // A rollback would lock these values of the earlier version.
-            lock(
+            // A rollback copies `[[previous]]` into the lock, so it checks these values first.
+            lock_case(
                 previous,
                 in_previous(&old[0], &new[0]),
                 4,
                 ROLLBACK,
                 "cannot roll back `csv`: the signature of the component `csv` is not valid",
             ),
-            lock(
+            lock_case(
                 previous,
                 in_previous(&old[1], &missing),
                 4,
                 ROLLBACK,
                 &format!("the store does not have {missing} of its earlier version"),
             ),
-            lock(
+            lock_case(
                 previous,
                 in_previous("csv:1", "evil:1"),
                 4,
@@ -287,7 +288,8 @@ fn changed_locks_are_refused() {
     );
 }
 
-/// Returns the folder of an unpacked skill, in the user's folder.
+/// Returns the folder in which the store holds the unpacked skill `report`, relative to the user's
+/// folder.
 fn skill_root(content: &str) -> String {
     let name = content.replace(':', "-");
     format!("data/skillhost/store/skills/{name}-report")
@@ -303,14 +305,14 @@ fn changed_locks_of_skills_are_refused() {
     let bundle = format!("bundle = \"{}\"\n", new[2]);
     let source = user.skill_reference();
     let (entry, previous) = text.split_at(text.find("[[previous]]").unwrap());
-    let file = |entry: &str, name: &str| -> String {
+    let file_line = |entry: &str, name: &str| -> String {
         let start = format!("\"{name}\" = ");
         let line = entry.lines().find(|line| line.starts_with(&start));
         format!("{}\n", line.unwrap())
     };
-    let other = |name: &str| format!("\"{name}\" = \"sha256:{}\"\n", "0".repeat(64));
-    let skill_md = file(entry, "SKILL.md");
-    let same = file(entry, "scripts/same.py");
+    let wrong_line = |name: &str| format!("\"{name}\" = \"sha256:{}\"\n", "0".repeat(64));
+    let skill_md = file_line(entry, "SKILL.md");
+    let same_py = file_line(entry, "scripts/same.py");
     let unsigned = |user: &User| {
         edit(user, "skillhost.lock", &signer, "unsigned = true");
         edit(user, "skillhost.lock", &bundle, "");
@@ -319,50 +321,50 @@ fn changed_locks_of_skills_are_refused() {
     refuse_all(
         &user,
         vec![
-            lock(
+            lock_case(
                 &*skill_md,
-                other("SKILL.md"),
+                wrong_line("SKILL.md"),
                 4,
                 READ,
                 "`report/SKILL.md` has other bytes",
             ),
-            lock(
-                &*same,
-                other("scripts/same.py"),
+            lock_case(
+                &*same_py,
+                wrong_line("scripts/same.py"),
                 4,
                 FETCH,
                 "the skill `report` has other files than the lock file",
             ),
-            lock(
-                &*same,
+            lock_case(
+                &*same_py,
                 "",
                 4,
                 READ,
                 "`report/scripts/same.py` is not in the lock file",
             ),
-            lock(
-                &*same,
-                format!("{same}{}", other("scripts/more.py")),
+            lock_case(
+                &*same_py,
+                format!("{same_py}{}", wrong_line("scripts/more.py")),
                 4,
                 READ,
                 "`report/scripts/more.py` is missing",
             ),
-            lock("\"SKILL.md\"", "\"../SKILL.md\"", 4, READ, "`..`"),
-            lock(
+            lock_case("\"SKILL.md\"", "\"../SKILL.md\"", 4, READ, "`..`"),
+            lock_case(
                 &new[1],
                 &old[1],
                 4,
                 READ,
                 "the manifest of the skill `report` names other bytes than the lock file",
             ),
-            lock(
+            lock_case(
                 &new[2],
                 &old[2],
                 4,
                 READ,
                 "it is a signature of another artifact",
             ),
-            lock(
+            lock_case(
                 &signer,
                 "signer = \"key:ab\"",
                 1,
@@ -375,51 +377,51 @@ fn changed_locks_of_skills_are_refused() {
                 READ,
                 "the skill `report` is locked as unsigned",
             ),
-            lock(
+            lock_case(
                 &source,
                 source.replace("report:1", "other:1"),
                 4,
                 READ,
                 "the skill `report` is locked from",
             ),
-            lock(
+            lock_case(
                 "\"1.1.0\"",
                 "\"1.0.0\"",
                 4,
                 READ,
                 "another version than the lock file",
             ),
-            lock(entry, "", 4, READ, "twice, or without the skill"),
-            lock(
+            lock_case(entry, "", 4, READ, "twice, or does not lock the skill"),
+            lock_case(
                 &text,
                 entry.repeat(2),
                 4,
                 UPDATE,
                 "it has the skill `report` twice",
             ),
-            lock(
+            lock_case(
                 &text,
                 "",
                 4,
                 READ,
                 "the skill `report` is not locked; `skillhost update report`",
             ),
-            // A rollback would lock these values of the earlier version.
-            lock(
+            // A rollback copies `[[previous]]` into the lock, so it checks these values first.
+            lock_case(
                 previous,
                 in_previous(&old[0], &new[0]),
                 4,
                 ROLLBACK_SKILL,
                 "cannot roll back `report`: the signature of the skill `report` is not valid",
             ),
-            lock(
+            lock_case(
                 previous,
-                in_previous(&same, &other("scripts/same.py")),
+                in_previous(&same_py, &wrong_line("scripts/same.py")),
                 4,
                 ROLLBACK_SKILL,
                 "the layer of the skill `report` has other files than the lock file",
             ),
-            lock(
+            lock_case(
                 previous,
                 in_previous("report:1", "evil:1"),
                 4,
@@ -438,7 +440,7 @@ fn changed_files_of_skills_are_refused() {
     let earlier = digest_of(&user.lock(), "content", 1);
     let root = skill_root(&content);
     let within = |path: &str| format!("{root}/{path}");
-    let skill = |change: fn(&User, &str)| {
+    let in_writable_root = |change: fn(&User, &str)| {
         let root = root.clone();
         move |user: &User| {
             make_writable(&user.path(&root));
@@ -449,7 +451,7 @@ fn changed_files_of_skills_are_refused() {
         &user,
         vec![
             case(
-                skill(|user, root| {
+                in_writable_root(|user, root| {
                     fs::remove_file(user.path(&format!("{root}/report/SKILL.md"))).unwrap();
                     user.program.write(&format!("{root}/report/SKILL.md"), "x");
                 }),
@@ -458,13 +460,15 @@ fn changed_files_of_skills_are_refused() {
                 "`report/SKILL.md` has other bytes",
             ),
             case(
-                skill(|user, root| user.program.write(&format!("{root}/report/more.md"), "x")),
+                in_writable_root(|user, root| {
+                    user.program.write(&format!("{root}/report/more.md"), "x")
+                }),
                 4,
                 READ,
                 "`report/more.md` is not in the lock file",
             ),
             case(
-                skill(|user, root| {
+                in_writable_root(|user, root| {
                     fs::remove_file(user.path(&format!("{root}/report/scripts/same.py"))).unwrap();
                 }),
                 4,
@@ -472,8 +476,8 @@ fn changed_files_of_skills_are_refused() {
                 "`report/scripts/same.py` is missing",
             ),
             case(
-                skill(|user, root| {
-                    // A copy with the right bytes.
+                in_writable_root(|user, root| {
+                    // The symlink leads to the right bytes.
                     let file = user.path(&format!("{root}/report/scripts/run.py"));
                     fs::rename(&file, user.path("copy")).unwrap();
                     symlink(user.path("copy"), file).unwrap();
@@ -483,7 +487,7 @@ fn changed_files_of_skills_are_refused() {
                 "`report/scripts/run.py` is not in the lock file",
             ),
             case(
-                skill(|user, root| {
+                in_writable_root(|user, root| {
                     let file = user.path(&format!("{root}/report/SKILL.md"));
                     fs::remove_file(&file).unwrap();
                     fs::create_dir(file).unwrap();
@@ -493,7 +497,7 @@ fn changed_files_of_skills_are_refused() {
                 "`report/SKILL.md` is not in the lock file",
             ),
             case(
-                skill(|user, root| {
+                in_writable_root(|user, root| {
                     let root = user.path(root);
                     fs::rename(root.join("report"), root.join("other")).unwrap();
                 }),
@@ -502,7 +506,7 @@ fn changed_files_of_skills_are_refused() {
                 "`other` is not in the lock file",
             ),
             case(
-                skill(|user, root| {
+                in_writable_root(|user, root| {
                     fs::rename(user.path(root), user.path("copy")).unwrap();
                     symlink(user.path("copy"), user.path(root)).unwrap();
                 }),
@@ -559,7 +563,7 @@ fn changed_stores_are_refused() {
     let text = user.lock();
     let [manifest, content, bundle] =
         ["manifest", "content", "bundle"].map(|key| digest_of(&text, key, 0));
-    let of_blob = |digest: &str, why: &str| {
+    let blob_error = |digest: &str, why: &str| {
         let path = user.blob(digest);
         format!("cannot use `{}` of the store{why}", path.display())
     };
@@ -580,9 +584,19 @@ fn changed_stores_are_refused() {
     refuse_all(
         &user,
         vec![
-            case(flip(&manifest), 4, CALL, of_blob(&manifest, ": its bytes")),
-            case(flip(&bundle), 4, CALL, of_blob(&bundle, ": its bytes")),
-            case(flip(&content), 1, CHECK, of_blob(&content, ": its bytes")),
+            case(
+                flip(&manifest),
+                4,
+                CALL,
+                blob_error(&manifest, ": its bytes"),
+            ),
+            case(flip(&bundle), 4, CALL, blob_error(&bundle, ": its bytes")),
+            case(
+                flip(&content),
+                1,
+                CHECK,
+                blob_error(&content, ": its bytes"),
+            ),
             case(
                 remove(&content),
                 4,
@@ -597,13 +611,13 @@ fn changed_stores_are_refused() {
             ),
             case(
                 |user| {
-                    // A copy in the user's folder, with the right bytes.
+                    // The symlink leads to the right bytes, in the user's folder.
                     fs::rename(user.blob(&manifest), user.path("other")).unwrap();
                     symlink(user.path("other"), user.blob(&manifest)).unwrap();
                 },
                 4,
                 CALL,
-                of_blob(&manifest, ": it is a symlink"),
+                blob_error(&manifest, ": it is a symlink"),
             ),
             case(
                 |user| {
@@ -652,7 +666,7 @@ fn changed_registries_are_refused() {
     let text = user.lock();
     let good = user.registry.manifest("1").unwrap();
     let signature = fs::read(user.blob(&digest_of(&text, "bundle", 0))).unwrap();
-    // The cases let the tag name one of these versions.
+    // The cases set the tag `1` to one of these versions.
     let push = |component: &[u8], key: Option<&str>| {
         user.push(component, key);
         user.registry.manifest("1").unwrap()
@@ -675,20 +689,23 @@ fn changed_registries_are_refused() {
     };
     let layer = next["layers"][0].clone();
     let layers = |layers: Value| tag(&manifest(layers));
-    let answered = |part: String, bytes: Vec<u8>| {
-        let next = tag(&next);
+    // Sets the tag to `next`, and replaces the answer to each request with this part in its first
+    // line.
+    let replace_answer = |request_part: String, answer_bytes: Vec<u8>| {
+        let set_tag = tag(&next);
         move |user: &User| {
-            next(user);
-            let (part, bytes) = (part.clone(), bytes.clone());
+            set_tag(user);
+            let (request_part, answer_bytes) = (request_part.clone(), answer_bytes.clone());
             let change = move |head: &str| {
                 let line = head.lines().next().unwrap();
-                line.contains(&part).then(|| Answer::Raw(bytes.clone()))
+                line.contains(&request_part)
+                    .then(|| Answer::Raw(answer_bytes.clone()))
             };
             user.registry.change(change);
         }
     };
-    let blob = format!("/blobs/{}", layer["digest"].as_str().unwrap());
-    let signed_by = |media_type: &'static str, bytes: Vec<u8>| {
+    let blob_request = format!("/blobs/{}", layer["digest"].as_str().unwrap());
+    let with_signature = |media_type: &'static str, bytes: Vec<u8>| {
         let unsigned = manifest(json!([layer]));
         move |user: &User| {
             let digest = user.registry.put_manifest("1", &unsigned);
@@ -714,7 +731,7 @@ fn changed_registries_are_refused() {
     };
     let size = layer["size"].as_u64().unwrap();
     let longer = |size: u64| changed("/layers/0/size", size.into());
-    let manifest_bytes = |media_type: &str, digest: &str| {
+    let manifest_answer = |media_type: &str, digest: &str| {
         let headers = [
             ("content-type", media_type),
             ("docker-content-digest", digest),
@@ -722,7 +739,7 @@ fn changed_registries_are_refused() {
         answer("200 OK", &headers, next.to_string().as_bytes())
     };
     let next_digest = format!("sha256:{}", sha256_hex(next.to_string().as_bytes()));
-    let by_tag = || "/manifests/1 ".to_owned();
+    let manifest_request = || "/manifests/1 ".to_owned();
     refuse_all(
         &user,
         vec![
@@ -780,32 +797,35 @@ fn changed_registries_are_refused() {
                 "lists several manifests",
             ),
             case(
-                answered(by_tag(), answer("404 X", &[], b"")),
+                replace_answer(manifest_request(), answer("404 X", &[], b"")),
                 4,
                 UPDATE,
                 "no version `1`",
             ),
             case(
-                answered(by_tag(), manifest_bytes(INDEX, &next_digest)),
+                replace_answer(manifest_request(), manifest_answer(INDEX, &next_digest)),
                 4,
                 UPDATE,
                 "but the registry says that it is",
             ),
             case(
-                answered(by_tag(), manifest_bytes(MANIFEST, "sha256:0")),
+                replace_answer(manifest_request(), manifest_answer(MANIFEST, "sha256:0")),
                 4,
                 UPDATE,
                 "says that the manifest has the digest `sha256:0`",
             ),
             case(
-                answered(by_tag(), answer("200 OK", &[], &[b' '; (1 << 20) + 1])),
+                replace_answer(
+                    manifest_request(),
+                    answer("200 OK", &[], &[b' '; (1 << 20) + 1]),
+                ),
                 4,
                 UPDATE,
                 "larger than 1048576 bytes",
             ),
             case(
-                answered(
-                    blob.clone(),
+                replace_answer(
+                    blob_request.clone(),
                     answer("200 OK", &[], &vec![b'x'; size as usize]),
                 ),
                 4,
@@ -813,7 +833,7 @@ fn changed_registries_are_refused() {
                 "its bytes have the digest",
             ),
             case(
-                answered(blob.clone(), answer("200 OK", &[], b"x")),
+                replace_answer(blob_request.clone(), answer("200 OK", &[], b"x")),
                 4,
                 UPDATE,
                 "it has 1 bytes, but its manifest declares",
@@ -826,37 +846,37 @@ fn changed_registries_are_refused() {
             ),
             case(tag(&foreign), 4, UPDATE, "it is not signed by the key"),
             case(
-                signed_by(BUNDLE, signature.clone()),
+                with_signature(BUNDLE, signature.clone()),
                 4,
                 UPDATE,
                 "it is a signature of another artifact",
             ),
             case(
-                signed_by(BUNDLE, b"{".to_vec()),
+                with_signature(BUNDLE, b"{".to_vec()),
                 4,
                 UPDATE,
                 "the bundle is invalid",
             ),
             case(
-                signed_by(BUNDLE, other_type),
+                with_signature(BUNDLE, other_type),
                 4,
                 UPDATE,
                 "an unknown media type",
             ),
             case(
-                signed_by(BUNDLE, no_envelope),
+                with_signature(BUNDLE, no_envelope),
                 4,
                 UPDATE,
                 "has no DSSE envelope",
             ),
             case(
-                signed_by(BUNDLE, two_signatures),
+                with_signature(BUNDLE, two_signatures),
                 4,
                 UPDATE,
                 "2 signatures instead of one",
             ),
             case(
-                signed_by(BUNDLE, vec![b' '; (256 << 10) + 1]),
+                with_signature(BUNDLE, vec![b' '; (256 << 10) + 1]),
                 4,
                 UPDATE,
                 "a signature has 262145 bytes",
@@ -909,7 +929,7 @@ fn changed_configurations_are_refused() {
     let append = |text: String| move |user: &User| user.append(&text);
     let deny = |digest: &str, why: &str| append(format!("[deny]\n\"{digest}\" = \"{why}\"\n"));
     let [manifest, content] = ["manifest", "content"].map(|key| digest_of(&text, key, 0));
-    let fixed = |user: &User| {
+    let by_digest = |user: &User| {
         for file in ["skillhost.toml", "skillhost.lock"] {
             edit(
                 user,
@@ -919,7 +939,7 @@ fn changed_configurations_are_refused() {
             );
         }
     };
-    let fixed_previous = |user: &User| {
+    let previous_by_digest = |user: &User| {
         let at = format!("acme/csv@sha256:{other}");
         edit(user, "skillhost.toml", "acme/csv:1", &at);
         let lock = user.lock().replace("acme/csv:1", &at);
@@ -996,9 +1016,9 @@ fn changed_configurations_are_refused() {
                 CALL,
                 "the name `Csv` must",
             ),
-            case(fixed, 4, CALL, "names another manifest than"),
+            case(by_digest, 4, CALL, "names another manifest than"),
             case(
-                fixed_previous,
+                previous_by_digest,
                 4,
                 ROLLBACK,
                 "cannot roll back `csv`: `oci://",

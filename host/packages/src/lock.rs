@@ -310,7 +310,7 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         let LockedPackage { kind, name, .. } = &*entry;
         ensure!(
             self.find(name).is_some() && self.find_previous(name).is_none(),
-            "it has `[[previous]]` of `{name}` twice, or without the {kind}"
+            "it has `[[previous]]` of `{name}` twice, or does not lock the {kind} itself"
         );
         replace(&mut self.previous, entry);
         Ok(())
@@ -590,7 +590,7 @@ mod tests {
             &twice,
         ] {
             let error = LockFile::parse(text).unwrap_err().to_string();
-            assert!(error.contains("twice, or without"), "{error}");
+            assert!(error.contains("twice, or does not lock"), "{error}");
         }
     }
 
@@ -616,7 +616,10 @@ mod tests {
         assert_eq!(lock.digests().count(), 6);
         let others = text.replace("[skill", "[previous");
         let error = LockFile::parse(&others).unwrap_err().to_string();
-        assert!(error.ends_with("twice, or without the skill"), "{error}");
+        assert!(
+            error.ends_with("twice, or does not lock the skill itself"),
+            "{error}"
+        );
         lock.skills.roll_back(previous);
         assert_eq!(lock.skills.find("report"), Some(&entry("report", "2")));
         assert_eq!(lock.previous().count(), 0);

@@ -58,7 +58,7 @@ impl<'a> Step<'a> {
     /// Runs the command to its end. Returns its stdout if it is captured, and else no bytes.
     pub(super) fn run(mut self) -> Result<Vec<u8>, BuildError> {
         let start = Instant::now();
-        let shown = progress::show(work_of(self.name));
+        let shown = progress::show(progress_text(self.name));
         let cannot_start =
             |error| BuildError::setup(format!("cannot start {}: {error}", self.name));
         let mut child = self
@@ -106,8 +106,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns the work of a step in words, for its progress line.
-fn work_of(name: &str) -> String {
+/// Returns the text of a step's progress line.
+fn progress_text(name: &str) -> String {
     if name.starts_with('`') {
         format!("running {name}")
     } else {
@@ -221,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn progress_names_commands_and_work() {
-        assert_eq!(work_of("`pip install`"), "running `pip install`");
-        assert_eq!(work_of("reading the imports"), "reading the imports");
+    fn progress_says_running_only_for_commands() {
+        assert_eq!(progress_text("`pip install`"), "running `pip install`");
+        assert_eq!(progress_text("reading the imports"), "reading the imports");
     }
 
     #[test]
-    fn names_the_failed_command() {
+    fn names_failed_command_and_captures_stdout() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
         let error = Step::new("the compiler", command).run().unwrap_err();

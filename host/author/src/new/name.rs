@@ -10,8 +10,8 @@ const MAX_CHARS: usize = 64;
 /// The crate that Rust projects depend on.
 const SDK_CRATE: &str = "skillhost_guest";
 
-/// Words that cannot name a function in one of the languages, or that mean something else in a
-/// project.
+/// Words that cannot name a function in one of the languages, or that the code of a new project
+/// already uses.
 const RESERVED: [&str; 104] = [
     "abstract", "and", "as", "asm", "assert", "async", "auto", "await", "become", "bool", "box",
     "break", "case", "char", "class", "const", "continue", "core", "crate", "def", "default",
@@ -37,8 +37,8 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         name.len() <= MAX_CHARS
             && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.split(['-', '_']).all(is_part),
-        "`{name}` cannot name a tool; use up to {MAX_CHARS} lower-case letters and digits, in words \
-         with `-` between, such as `{}`",
+        "`{name}` cannot name a tool; use lower-case words of letters and digits, joined by `-`, \
+         with at most {MAX_CHARS} characters, such as `{}`",
         suggest(name)
     );
     ensure!(
@@ -74,7 +74,7 @@ pub(super) fn check_wit(name: &str) -> anyhow::Result<()> {
     ensure!(
         parsed.is_ok() && function.split('-').all(starts_with_letter),
         "`{name}` cannot name a function in WIT: each word must start with a letter, and the name \
-         must not be a keyword, such as `record`, or `entry`, a type of the project"
+         must be neither a keyword such as `record` nor `entry`, which is a type in the project"
     );
     Ok(())
 }

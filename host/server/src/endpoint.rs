@@ -130,7 +130,7 @@ impl<S: ServerHandler> Endpoint<S> {
         });
         let protection = protection.transpose()?;
         Ok(RequestResources {
-            _lease: lease,
+            _request_lease: lease,
             body_lease,
             _protection: protection,
             _in_flight: None,
@@ -302,7 +302,9 @@ impl<S: ServerHandler> Endpoint<S> {
         if let Some(length) = response.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
         {
-            tracing::info!("dropped an answer: too few bytes are left in `answers`");
+            tracing::info!(
+                "dropped an answer: the budget `answers` in `[http]` has too few bytes left"
+            );
             return into_error(busy("answers"), || request_id(&message.body)).await;
         }
         drop(message.body);

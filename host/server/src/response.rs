@@ -1,5 +1,6 @@
-//! Bodies of responses. Their bytes hold the leases of the request until they are written or
-//! dropped, and a stream ends when its time is up.
+//! Bodies of responses. The bytes of a body hold the leases of its request until they are written
+//! or dropped. A response can end before its body: at a cancellation, a timeout or a shutdown, or
+//! when the client's credential expires.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +22,8 @@ use skillhost_mcp::answer_lease::AnswerLease;
 
 /// The resources that a request holds until the last byte of its response is written.
 pub(crate) struct RequestResources {
-    pub(crate) _lease: Lease,
+    /// The lease of one request or stream, from the budget `requests` or `streams`.
+    pub(crate) _request_lease: Lease,
     /// The memory of the request's body and of its values.
     pub(crate) body_lease: Lease,
     pub(crate) _protection: Option<Protection>,
@@ -63,8 +65,8 @@ impl AsRef<[u8]> for UnwrittenBytes {
 /// sees that the response is incomplete.
 pub(crate) type ResponseEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when its connection ends, for example at a shutdown, or when the client's
-/// credential expires.
+/// Ends a stream when the client's credential expires, or soon after its connection is told to end,
+/// such as at a shutdown.
 pub(crate) fn end_of_stream(request: &Extensions) -> ResponseEnd {
     // The connection inserts this token.
     let end = request.get::<CancellationToken>().cloned();
@@ -110,10 +112,10 @@ impl HttpBody for ResponseBody {
         let Some(Ok(frame)) = frame else {
             return Poll::Ready(frame);
         };
-        // The size of a stream is known only while it is sent.
+        // Reserves memory frame by frame, because the size of a stream is not known in advance.
         let length = frame.data_ref().map_or(0, Bytes::len);
         if !self.resources.answer_lease.reserve(length) {
-            let error = io::Error::other("too few bytes are left in `answers`");
+            let error = io::Error::other("the budget `answers` in `[http]` has too few bytes left");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         let resources = &self.resources;

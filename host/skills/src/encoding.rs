@@ -66,16 +66,16 @@ pub fn decode(bytes: Vec<u8>, is_cut: bool) -> Result<String, EncodingFault> {
         Ok(text) => return Ok(text),
         Err(error) => error,
     };
-    let (valid, is_unfinished) = (
+    let (valid_length, is_unfinished) = (
         error.utf8_error().valid_up_to(),
         error.utf8_error().error_len().is_none(),
     );
     let mut bytes = error.into_bytes();
-    bytes.truncate(valid);
+    bytes.truncate(valid_length);
     match String::from_utf8(bytes) {
         Ok(text) if is_cut && is_unfinished => Ok(text),
-        valid => {
-            let lines = valid.unwrap_or_default().matches('\n').count() + 1;
+        valid_text => {
+            let lines = valid_text.unwrap_or_default().matches('\n').count() + 1;
             let line = u32::try_from(lines).unwrap_or(u32::MAX);
             Err(EncodingFault::NotUtf8 { line })
         }

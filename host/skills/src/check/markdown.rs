@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
-/// Returns the events of a Markdown text. Tables and footnotes count, because most renderers show
-/// them.
+/// Returns a parser of a Markdown text. It recognizes tables and footnotes, because most renderers
+/// show them.
 pub(super) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
 }
@@ -16,7 +16,8 @@ pub(super) fn inline_code(text: &str) -> impl Iterator<Item = Range<usize>> {
     events.filter_map(|(event, range)| matches!(event, Event::Code(_)).then_some(range))
 }
 
-/// Finds the lines of bytes of a text, each at or after the one before.
+/// Converts byte offsets in a text to line numbers. Each offset must be at or after the previous
+/// one.
 pub(super) struct LineCounter<'a> {
     text: &'a str,
     line: u32,
@@ -24,7 +25,7 @@ pub(super) struct LineCounter<'a> {
 }
 
 impl<'a> LineCounter<'a> {
-    /// `first_line` is the line of its file on which the text starts.
+    /// Returns a counter for a text that starts on line `first_line` of its file.
     pub(super) fn new(text: &'a str, first_line: u32) -> Self {
         Self {
             text,
@@ -33,7 +34,7 @@ impl<'a> LineCounter<'a> {
         }
     }
 
-    /// Returns the line of the byte `at`.
+    /// Returns the line number of the byte at the offset `at`.
     pub(super) fn line_of(&mut self, at: usize) -> u32 {
         let before = &self.text.as_bytes()[self.at..at];
         let lines = before.iter().filter(|byte| **byte == b'\n').count();

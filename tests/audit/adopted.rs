@@ -9,7 +9,7 @@ use skillhost::{AuditMode, Host};
 use skillhost_audit::{ExternalCheckpoints, VerifyReport, verify};
 use skillhost_sandbox::tool::audit::chain::Link;
 
-use super::signed_log::{AT_THE_END, SignedLog, record};
+use super::signed_log::{FEW_CHECKPOINTS, SignedLog, record};
 use crate::support::build;
 use crate::support::watchdog::wait_until;
 
@@ -105,7 +105,7 @@ fn never_proves_a_forged_chain() {
 #[test]
 fn finds_a_replaced_last_record() {
     for is_renamed in [true, false] {
-        let log = SignedLog::new(AT_THE_END);
+        let log = SignedLog::new(FEW_CHECKPOINTS);
         let host = log.host();
         record(&host, 3);
         let text = fs::read_to_string(&log.path).unwrap();
@@ -146,7 +146,7 @@ fn finds_a_replaced_last_record() {
 fn continues_a_chain_that_another_process_began() {
     // The numbers of calls before the two processes meet. A longer chain does not win.
     for (before, between) in [(3, 1), (1, 3), (0, 1)] {
-        let log = SignedLog::new(AT_THE_END);
+        let log = SignedLog::new(FEW_CHECKPOINTS);
         let host = log.host();
         record(&host, before);
         fs::rename(&log.path, log.beside("old")).unwrap();
@@ -168,7 +168,7 @@ fn continues_a_chain_that_another_process_began() {
 #[test]
 fn continues_after_files_it_has_not_seen() {
     for is_signed in [true, false] {
-        let log = SignedLog::new(AT_THE_END);
+        let log = SignedLog::new(FEW_CHECKPOINTS);
         let host = || -> Host {
             if is_signed {
                 return log.host();
@@ -203,7 +203,7 @@ fn descriptors(of: &Path) -> usize {
 
 #[test]
 fn follows_a_rotation_while_idle() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let [idle, other] = [(); 2].map(|()| runtime.block_on(log.builder().build()).unwrap());
     record(&other, 1);
@@ -225,7 +225,7 @@ fn follows_a_rotation_while_idle() {
 
 #[test]
 fn signs_existing_records_before_adding() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     replace(&log, &forged(Link::FIRST, 50, 0).0);
     let mode = fs::metadata(&log.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

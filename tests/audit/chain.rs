@@ -12,7 +12,7 @@ use serde_json::json;
 use skillhost::{AuditMode, Caller, Host};
 use skillhost_sandbox::tool::audit::chain::Link;
 
-use super::signed_log::{AT_THE_END, SignedLog, record};
+use super::signed_log::{FEW_CHECKPOINTS, SignedLog, record};
 use crate::support::program::Program;
 use crate::support::watchdog::patience;
 use crate::support::{block_on, build, call};
@@ -34,7 +34,7 @@ fn chains_a_log_without_a_signer() {
 
 #[test]
 fn continues_the_chain_of_other_processes() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     for _ in 0..3 {
         record(&log.host(), 2);
     }
@@ -55,7 +55,7 @@ fn continues_the_chain_of_other_processes() {
 
 #[test]
 fn continues_the_chain_after_a_rename() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     let late = log.host();
     record(&host, 2);
@@ -91,7 +91,7 @@ fn continues_the_chain_after_a_rename() {
 
 #[test]
 fn refuses_a_readable_new_log() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 1);
     for (text, mode) in [("", 0o644), ("export PATH=/bin\n", 0o600)] {
@@ -113,7 +113,7 @@ fn refuses_a_readable_new_log() {
 
 #[test]
 fn does_not_read_a_huge_log() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 1);
     let size = fs::metadata(&log.path).unwrap().len();
@@ -131,7 +131,7 @@ fn does_not_read_a_huge_log() {
 
 #[test]
 fn continues_the_chain_after_a_copy() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 3);
     fs::copy(&log.path, log.beside("audit.jsonl.1")).unwrap();
@@ -148,7 +148,7 @@ fn continues_the_chain_after_a_copy() {
 
 #[test]
 fn shows_a_cut_under_a_running_host() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 5);
     let text = fs::read_to_string(&log.path).unwrap();
@@ -169,7 +169,7 @@ fn shows_a_cut_under_a_running_host() {
 
 #[test]
 fn does_not_continue_a_forged_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     // The first forged line, and the number of records that the forger adds at the end.
     for (changed, more) in [(3, 0), (2, 0), (3, 1), (2, 3)] {
         let host = log.host();
@@ -208,7 +208,7 @@ fn does_not_continue_a_forged_chain() {
 
 #[test]
 fn continues_chains_of_others_in_long_files() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
@@ -235,7 +235,7 @@ fn continues_chains_of_others_in_long_files() {
 
 #[test]
 fn vouches_for_a_log_without_a_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
                \"component\":null,\"skill\":\"a\",\"path\":null,\"outcome\":\"output\",\
                \"reason\":null,\"bytes\":1,\"duration_us\":1,\"memory\":1}\n";
@@ -267,7 +267,7 @@ fn vouches_for_a_log_without_a_chain() {
 
 #[test]
 fn vouches_for_a_record_torn_anywhere() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 2);
     let text = fs::read(&log.path).unwrap();
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
@@ -306,7 +306,7 @@ fn vouches_for_a_record_torn_anywhere() {
 
 #[test]
 fn continues_the_chain_after_foreign_lines() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 1);
     // The second text is longer than the tail that the host reads.
@@ -325,7 +325,7 @@ fn continues_the_chain_after_foreign_lines() {
 
 #[test]
 fn continues_the_chain_after_a_torn_start() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 2);
     let torn = fs::read_to_string(&log.path).unwrap()[..60].to_owned();
@@ -346,7 +346,7 @@ fn continues_the_chain_after_a_torn_start() {
 
 #[test]
 fn accepts_a_log_torn_several_times() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     for (torn, then) in [
@@ -374,7 +374,7 @@ fn accepts_a_log_torn_several_times() {
 
 #[test]
 fn accepts_zeros_after_a_torn_record() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     let last = text.lines().last().unwrap();
@@ -391,7 +391,7 @@ fn accepts_zeros_after_a_torn_record() {
 
 #[test]
 fn does_not_append_through_a_link() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 1);
     let old = log.beside("old");
@@ -461,7 +461,7 @@ fn waits_in_bounded_time_for_a_lock() {
 
 #[test]
 fn appends_after_many_records_of_others() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let (one, other) = (log.host(), log.host());
     record(&one, 1);
     // Large records of 12 KiB, together more than 300 KiB.
@@ -477,7 +477,7 @@ fn appends_after_many_records_of_others() {
 
 #[test]
 fn prints_how_many_records_are_missing() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 3);
     fs::rename(&log.path, log.beside("old")).unwrap();

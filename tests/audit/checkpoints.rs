@@ -11,7 +11,7 @@ use skillhost::{AuditMode, CheckpointSigner, Host};
 use skillhost_audit::LogSigner;
 use tokio::runtime::Runtime;
 
-use super::signed_log::{AT_THE_END, SignedLog, record};
+use super::signed_log::{FEW_CHECKPOINTS, SignedLog, record};
 use super::{redirect_descriptor, redirect_file};
 use crate::support::watchdog::{until, wait_until};
 use crate::support::{block_on, build};
@@ -64,7 +64,7 @@ fn signs_overdue_checkpoint_with_next_record() {
 
 #[test]
 fn signs_at_end_after_full_disk() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 2);
     // Writes to the log fail from now on.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use skillhost_audit::{ExternalCheckpoints, VerifyReport, verify};
 use skillhost_sandbox::tool::audit::chain::{CONTINUED, Link};
 
-use super::signed_log::{AT_THE_END, SignedLog, record};
+use super::signed_log::{FEW_CHECKPOINTS, SignedLog, record};
 use crate::support::build;
 use crate::support::program::{Program, finish};
 use crate::support::watchdog::wait_until;
@@ -118,7 +118,7 @@ fn external_checkpoints_show_a_cut() {
 
 #[test]
 fn distinguishes_missing_chain_from_another() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let one = log.new_chain("one", 3);
     // A new chain of the same length, a shorter and a longer one.
     for calls in [3, 1, 5] {
@@ -172,7 +172,7 @@ fn distinguishes_missing_chain_from_another() {
 
 #[test]
 fn leaves_unsigned_records_unproven() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let external = log.new_chain("one", 2);
     let text = fs::read_to_string(log.beside("one")).unwrap();
     // Like a log of a killed process.
@@ -187,7 +187,7 @@ fn leaves_unsigned_records_unproven() {
 
 #[test]
 fn finds_a_restored_log_by_its_checkpoints() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let record_twice = || {
         for _ in 0..2 {
             record(&log.host(), 1);
@@ -218,7 +218,7 @@ fn finds_a_restored_log_by_its_checkpoints() {
 
 #[test]
 fn unsigned_records_do_not_replace_a_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let one = log.new_chain("one", 2);
     let other = log.new_chain("other", 2);
     let external = [one, other].concat();
@@ -245,7 +245,7 @@ fn unsigned_records_do_not_replace_a_chain() {
 
 #[test]
 fn ignores_checkpoints_older_than_the_log() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 2);
     host.sign_audit_log();
@@ -264,7 +264,7 @@ fn ignores_checkpoints_older_than_the_log() {
 
 #[test]
 fn finds_removed_file_that_begins_later_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 2);
     fs::rename(&log.path, log.beside("1")).unwrap();
     // The chains are sorted by their time.

@@ -97,4 +97,5 @@ pub(super) fn record(host: &Host, calls: usize) {
 }
 
 /// Settings with which a host writes checkpoints only when it starts and ends.
-pub(super) const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";
+pub(super) const FEW_CHECKPOINTS: &str =
+    "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";

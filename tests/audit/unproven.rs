@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use skillhost_sandbox::tool::audit::chain::Link;
 
-use super::signed_log::{AT_THE_END, SignedLog, record};
+use super::signed_log::{FEW_CHECKPOINTS, SignedLog, record};
 use crate::support::program::{Program, Run};
 
 /// The tool of forged records.
@@ -41,7 +41,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
     let next = Link::parse(last).unwrap().next_after(last);
     let (forged, torn) = (unchained(), &lines[1][..60]);
     let checkpoint = event("\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"KEY\"");
-    let earlier = lines[1].replacen("none", FORGED, 1);
+    let changed = lines[1].replacen("none", FORGED, 1);
     vec![
         ("a record", format!("{forged}\n")),
         ("a record without its line feed", forged.clone()),
@@ -60,7 +60,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             "a record within a torn one",
             format!("{torn}\",\"x\":{forged},\n"),
         ),
-        ("an existing record, changed", format!("{earlier}\n")),
+        ("an existing record, changed", format!("{changed}\n")),
         ("a repeated record", format!("{}\n", lines[1])),
         ("a repeated checkpoint", format!("{}\n", lines[0])),
         ("another chain", chained(Link::FIRST, 3)),
@@ -118,7 +118,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
         ("words", "noise\n".to_owned()),
         ("a line that is too long", "x".repeat(600_000) + "\n"),
         (
-            "a record after more than the host reads",
+            "a record after more bytes than the host reads",
             "x\n".repeat(100_000) + &forged + "\n",
         ),
     ]
@@ -164,7 +164,7 @@ fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
 
 #[test]
 fn reports_all_additions_made_without_key() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let key = log.public.id().to_owned();
     let host = log.host();
     record(&host, 2);
@@ -172,22 +172,22 @@ fn reports_all_additions_made_without_key() {
     drop(host);
     let before = fs::read_to_string(&log.path).unwrap();
     for (about, bytes) in forgeries(&before, &key) {
-        // While a host runs, between two hosts, and at the end.
-        for is_running in [Some(true), Some(false), None] {
+        // The next host runs already, or starts after the forgery. `None` means no next host.
+        for is_next_running in [Some(true), Some(false), None] {
             fs::write(&log.path, &before).unwrap();
-            let running = is_running
-                .filter(|is_running| *is_running)
+            let running = is_next_running
+                .filter(|is_next_running| *is_next_running)
                 .map(|_| log.host());
             append(&log, &bytes);
-            let own = match is_running {
+            let next_host = match is_next_running {
                 Some(true) => running,
                 // A host does not start with a file that is not a log.
                 Some(false) if !bytes.starts_with('{') => continue,
                 Some(false) => Some(log.host()),
                 None => None,
             };
-            let about = format!("{about}, {is_running:?}");
-            if let Some(host) = own {
+            let about = format!("{about}, {is_next_running:?}");
+            if let Some(host) = next_host {
                 record(&host, 2);
             }
             let report = log.verify(&["audit.jsonl"]);
@@ -199,7 +199,7 @@ fn reports_all_additions_made_without_key() {
 
 #[test]
 fn reports_additions_to_rotated_log() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let key = log.public.id().to_owned();
     let host = log.host();
     record(&host, 2);
@@ -227,7 +227,7 @@ fn reports_additions_to_rotated_log() {
 
 #[test]
 fn counts_records_before_a_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let old = format!("{}\n", unchained());
     fs::write(log.beside("audit.jsonl.1"), &old).unwrap();
     fs::write(&log.path, old.repeat(2)).unwrap();
@@ -254,13 +254,13 @@ fn counts_records_before_a_chain() {
     let is_marked = |line: &str| line.starts_with("unchained ");
     // The first line names the columns.
     let marked: Vec<bool> = shown.lines().skip(1).map(is_marked).collect();
-    // The first record of the chain says that it begins after others.
+    // Two records are in the chain: one describes the lines before it, and one is of the call.
     assert_eq!(marked, [true, true, true, false, false]);
 }
 
 #[test]
 fn reports_unchained_lines_newer_than_chain() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 2);
     let later = unchained().replace("2026-01-01", "9026-01-01");
     for (lines, is_problem) in [
@@ -287,7 +287,7 @@ fn reports_unchained_lines_newer_than_chain() {
 
 #[test]
 fn excludes_unchained_records_from_call_counts() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 2);
     let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
     let forged = event("\"tool\":\"get_skill\",\"outcome\":\"failed\",\"duration_us\":9000000");
@@ -318,7 +318,7 @@ fn excludes_unchained_records_from_call_counts() {
 
 #[test]
 fn marks_nothing_in_an_honest_log() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 2);
     let torn = fs::read_to_string(&log.path).unwrap()[..60].to_owned();
@@ -339,7 +339,7 @@ fn marks_nothing_in_an_honest_log() {
 
 #[test]
 fn accepts_a_rotated_log_torn_anywhere() {
-    let log = SignedLog::new(AT_THE_END);
+    let log = SignedLog::new(FEW_CHECKPOINTS);
     let rotated = log.beside("audit.jsonl.1");
     let mut missing = 0;
     loop {
@@ -347,7 +347,7 @@ fn accepts_a_rotated_log_torn_anywhere() {
         record(&host, 2);
         let size = fs::metadata(&log.path).unwrap().len();
         let file = OpenOptions::new().append(true).open(&log.path).unwrap();
-        // The third line is torn: another process was killed, or the disk was full.
+        // The end of what another host wrote is missing: it was killed, or the disk was full.
         let other = log.host();
         record(&other, 1);
         let whole = fs::metadata(&log.path).unwrap().len();

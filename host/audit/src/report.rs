@@ -12,9 +12,9 @@ pub struct VerifyReport {
     pub records: u64,
     /// The number of chains. More than one is a problem, unless each has external checkpoints.
     pub chains: u64,
-    /// The number of the first record.
+    /// The sequence number of the first record.
     pub first: Option<u64>,
-    /// The number of the last record.
+    /// The sequence number of the last record.
     pub last: Option<u64>,
     /// The number of records that precede the first one and are in no given file.
     ///
@@ -22,21 +22,24 @@ pub struct VerifyReport {
     pub missing_before: u64,
     /// The number of calls before the first checkpoint of their chain.
     ///
-    /// A host signs the records that it finds when it starts, so their writer is unknown.
+    /// Nothing proves who wrote them: the first checkpoint of a host also signs the records that it
+    /// found in the log.
     pub before_checkpoint: u64,
     /// The number of checkpoints with a valid signature.
     pub checkpoints: u64,
     /// The number of checkpoints whose signature was not checked, because no key was given.
     pub unchecked_checkpoints: u64,
-    /// The number of the last checkpoint. Records up to it are proven, if there is no problem.
+    /// The sequence number of the last valid checkpoint. The records up to it are proven, if there
+    /// is no problem.
     pub proven: Option<u64>,
     /// The number of records after the last checkpoint of their chain.
     pub unproven: u64,
     /// The number of external checkpoints that are in the log.
     #[serde(rename = "kept")]
     pub external_checkpoints: u64,
-    /// The bytes outside the chain that a record vouches for: torn records, and lines before
-    /// the first record of a chain.
+    /// The number of bytes that are in no chain, but match the digest in the record after them.
+    ///
+    /// They are torn records, or lines before the first record of a chain.
     pub vouched_bytes: u64,
     /// The number of lines before the first record of a chain, or in a file without a chain.
     ///
@@ -61,21 +64,21 @@ pub struct LogProblem {
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u64,
-    /// The number of the record.
+    /// The sequence number of the record.
     pub sequence: Option<u64>,
     /// The problem, in words.
     pub problem: String,
 }
 
 impl VerifyReport {
-    /// Returns whether there is a checkpoint, and every record up to the last one is as it was
-    /// written.
+    /// Returns whether a checkpoint proves that the records up to it are as they were written.
     pub fn is_proven(&self) -> bool {
         self.problems.is_empty() && self.proven.is_some()
     }
 
-    /// Returns whether there is a record, and each record follows the one before it. Whoever can
-    /// write the log could have written all of it.
+    /// Returns whether there is a record, and each record follows the one before it.
+    ///
+    /// This needs no key and proves nothing: anybody who can write the file can write such records.
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty() && self.records > 0
     }

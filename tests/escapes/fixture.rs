@@ -20,7 +20,7 @@ use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy, Encoded
 
 use crate::servers::Servers;
 use crate::table::{EGRESS_TABLE, Escape, SECRET, TABLE};
-use crate::targets::VARIABLE;
+use crate::targets::ESCAPES_VARIABLE;
 
 /// The errors of a refused system call. `EXDEV` is Landlock's for renames and links out of a
 /// folder.
@@ -231,7 +231,7 @@ impl Fixture {
         let (output, script) = (folder.path().join("output"), folder.path().join("script"));
         // The script sets the variable, because a broker gets no environment.
         let text = format!(
-            "#!/bin/sh\n{VARIABLE}='{}' exec '{}' \"$@\" 2>'{}'\n",
+            "#!/bin/sh\n{ESCAPES_VARIABLE}='{}' exec '{}' \"$@\" 2>'{}'\n",
             self.variable(first_row),
             std::env::current_exe().unwrap().display(),
             output.display(),
@@ -273,7 +273,7 @@ impl Fixture {
             // Signals to the process group must not reach the tests.
             .process_group(0)
             .env("SKILLHOST_CACHE", format!("{folder}/cache"))
-            .env(VARIABLE, self.variable(first_row))
+            .env(ESCAPES_VARIABLE, self.variable(first_row))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

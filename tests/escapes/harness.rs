@@ -1,6 +1,8 @@
-//! Runs the escape tests: starts the program with escaped code, restarts it after each row that
-//! killed it, and checks the results. Its command line and output are like those of Rust's test
-//! programs.
+//! Runs the escape tests: starts the program with escaped code, which tries each row of the table
+//! of escapes. Restarts the program after each row that killed it, and checks the outcomes. Rows
+//! whose names begin with `keeps` must succeed in the serving process.
+//!
+//! Its command line and output are like those of Rust's test programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +13,7 @@ use std::process::ExitCode;
 use crate::escaped::{CHILD, NETWORK};
 use crate::fixture::{Fixture, Outcome};
 use crate::table::{GRANTED, SECRET, TABLE};
-use crate::targets::{VARIABLE, call};
+use crate::targets::{ESCAPES_VARIABLE, call};
 
 /// The maximum number of rows that may fail in an unconfined process. A machine may not support
 /// them, or refuse them to every process. For an unprivileged user, 40 fail.
@@ -20,8 +22,8 @@ const MAX_UNSUPPORTED: usize = 44;
 /// The rows that succeed in a process that reads a third-party component.
 const ALLOWED_IN_CHILD: [&str; 1] = ["keeps reading its own limit"];
 
-/// The rows that succeed in a process like the egress process: it resolves names and
-/// connects. Its Unix sockets were opened before; it can create only pairs.
+/// The rows that succeed in a process like the egress process, which resolves names and connects.
+/// It cannot create a single Unix socket, but can create a pair of connected ones.
 const ALLOWED_IN_NETWORK: [&str; 11] = [
     "keeps creating a stream socket pair",
     "keeps writing to a connection",
@@ -261,6 +263,7 @@ fn serving_process_sends_only_granted_requests() {
     }
     fixture.assert_nothing_connected();
     let requests = fixture.requests();
+    // The grant allows one path of the plain server, and every path of the server with TLS.
     let granted = [
         format!("GET {GRANTED} HTTP/1.1"),
         "GET / HTTP/1.1".to_owned(),
@@ -369,13 +372,14 @@ fn assert_fatal_rows_killed(outcomes: &[Outcome]) {
 }
 
 fn program_contains_no_escape_code() {
-    let contains_variable = |program: &Path| {
+    // Only escape code names this variable.
+    let contains_escape_code = |program: &Path| {
         let bytes = fs::read(program).unwrap();
-        let mut windows = bytes.windows(VARIABLE.len());
-        windows.any(|window| window == VARIABLE.as_bytes())
+        let mut windows = bytes.windows(ESCAPES_VARIABLE.len());
+        windows.any(|window| window == ESCAPES_VARIABLE.as_bytes())
     };
-    assert!(contains_variable(&std::env::current_exe().unwrap()));
-    assert!(!contains_variable(Path::new(env!(
+    assert!(contains_escape_code(&std::env::current_exe().unwrap()));
+    assert!(!contains_escape_code(Path::new(env!(
         "CARGO_BIN_EXE_skillhost"
     ))));
 }

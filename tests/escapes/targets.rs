@@ -11,7 +11,7 @@ use crate::table::{EGRESS_TABLE, Escape, TABLE};
 /// The variable that turns on escaped code. Its lines are the folder of the test, the process id of
 /// the victim, the test's TCP port, and the number of the first row to try. In a process with an
 /// egress process, the ports of the servers of [`Targets::servers`] follow.
-pub(crate) const VARIABLE: &str = "SKILLHOST_ESCAPES";
+pub(crate) const ESCAPES_VARIABLE: &str = "SKILLHOST_ESCAPES";
 
 /// The targets of escaped code. Descriptors are numbers, as system calls take them.
 pub(crate) struct Targets {
@@ -46,7 +46,7 @@ pub(crate) type Answer = Result<i64, i32>;
 impl Targets {
     /// Opens the targets. Returns `None` if the variable is not set, so no escaped code runs.
     pub(crate) fn open() -> Option<Self> {
-        let text = std::env::var(VARIABLE).ok()?;
+        let text = std::env::var(ESCAPES_VARIABLE).ok()?;
         let mut words = text.split('\n');
         let folder = PathBuf::from(words.next()?);
         let listener = TcpListener::bind("127.0.0.1:0").ok()?;

@@ -22,7 +22,7 @@ const UNKNOWN_SKILL: Rule = Rule {
 };
 
 /// Checks that the tool answers a valid call. Returns `true` if it does.
-pub(super) async fn answers(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
+pub(super) async fn check_valid_call(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
     let answers = async {
         let result = trial.call(trial.sample.clone()).await;
         if trial.is_tool_fault(&result).await {

@@ -261,7 +261,7 @@ mod tests {
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
             assert!(error.contains(reason), "{table}: {error}");
         }
-        // None of these hosts is this machine.
+        // Each of these addresses has a user before its host, which looks like another host.
         for address in [
             "http://localhost:x@evil.example/keys",
             "http://[::1]@evil.example/keys",

@@ -26,8 +26,8 @@ pub(crate) struct SystemResolver {
 }
 
 impl SystemResolver {
-    /// Creates a resolver of at most `max` names at the same time. The runtime needs a blocking thread
-    /// for each.
+    /// Creates a resolver of at most `max` names at the same time. The runtime needs a blocking
+    /// thread for each.
     pub(crate) fn new(max: usize) -> Self {
         let slots = Arc::new(Semaphore::new(max));
         Self { slots }

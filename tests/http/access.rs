@@ -99,33 +99,33 @@ fn allowed_page_gets_cors_headers_and_needs_token() {
         options.allowed_hosts = vec!["mcp.example".into()];
     }));
     let ask = |request: &Request| Client::once(server.address, request);
-    let from = read(1).with("Host", "mcp.example").with("Origin", page);
-    let before = Request {
+    let request = read(1).with("Host", "mcp.example").with("Origin", page);
+    let preflight = Request {
         line: "OPTIONS /mcp HTTP/1.1".into(),
         body: Vec::new(),
-        ..from.clone()
+        ..request.clone()
     };
-    let before = before
+    let preflight = preflight
         .without("Content-Length")
         .with("Access-Control-Request-Headers", "authorization");
-    let answer = ask(&before);
+    let answer = ask(&preflight);
     assert_eq!(answer.status, 204);
     assert_eq!(answer.header("access-control-allow-origin"), Some(page));
     assert_eq!(
         answer.header("access-control-allow-headers"),
         Some("authorization")
     );
-    let answer = ask(&from);
+    let answer = ask(&request);
     assert_eq!(
         (answer.status, answer.header("access-control-allow-origin")),
         (401, Some(page))
     );
-    let answer = ask(&from.with("Authorization", &format!("Bearer {TOKEN}")));
+    let answer = ask(&request.with("Authorization", &format!("Bearer {TOKEN}")));
     assert_eq!(
         (answer.status, answer.header("access-control-allow-origin")),
         (200, Some(page))
     );
-    let answer = ask(&before.with("Origin", "https://other.example"));
+    let answer = ask(&preflight.with("Origin", "https://other.example"));
     assert_eq!(
         (answer.status, answer.header("access-control-allow-origin")),
         (403, None)
@@ -133,7 +133,7 @@ fn allowed_page_gets_cors_headers_and_needs_token() {
 }
 
 #[test]
-fn server_off_loopback_needs_token_and_names() {
+fn server_off_loopback_needs_token_and_allowed_hosts() {
     let bind = |address: &str, options: HttpOptions| {
         let address: SocketAddr = address.parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -161,7 +161,7 @@ fn server_off_loopback_needs_token_and_names() {
 }
 
 #[test]
-fn refuses_token_file_that_others_read() {
+fn refuses_unsafe_or_malformed_token_file() {
     use std::fs;
 
     let folders = Folders::new();
@@ -227,7 +227,7 @@ fn token_file_belongs_to_server_user_or_root() {
     .unwrap();
     let error = format!("{:#}", read_token(&file).unwrap_err());
     assert!(error.contains("belongs to another user"), "{error}");
-    // The owner is right: the token itself is wrong.
+    // For a server that runs as this owner, only the short token is wrong.
     fs::write(&file, "short").unwrap();
     let path = file.to_str().unwrap();
     let run = run_unprivileged(&["serve", "--http", "127.0.0.1:0", "--token-file", path]);

@@ -13,8 +13,9 @@ use skillhost_skills::broker::Opener;
 use locate::Location;
 pub(crate) use locate::{ARGUMENT as LOCATE_ARGUMENT, serve as serve_locations};
 
-/// The component with names and debug sections that `build` keeps, relative to the folder of the
-/// shipped component.
+/// The path of the component with function names and debug sections, which `build` keeps.
+///
+/// It is relative to the folder of the shipped component.
 pub(crate) const DEBUG_FILE: &str = "../build/debug.wasm";
 
 /// The maximum number of lines of output to show. Guards against: a tool that floods the report.

@@ -20,19 +20,21 @@ use crate::requests;
 
 /// Add a component or a skill, and lock its bytes
 ///
-/// Grants nothing: prints what a component asks for, and the grant to write. A
-/// skill is served, and its files and scripts are printed.
+/// Grants nothing: prints what a component asks for, and a grant that you can
+/// copy into the configuration. A skill is served, and its files and scripts are
+/// printed.
 #[derive(Args)]
 pub(crate) struct AddCommand {
-    /// Package, such as oci://registry.example/acme/csv:1.2; with --skill also
-    /// git+https://git.example/acme/skills@v1#reports, a folder at a branch, tag
-    /// or commit, or https://site.example#reports, a skill that a site offers
+    /// Package, such as oci://registry.example/acme/csv:1.2; with --skill also a
+    /// folder of a git repository at a branch, tag or commit
+    /// (git+https://git.example/acme/skills@v1#reports) or a skill that a site
+    /// offers (https://site.example#reports)
     #[arg(value_name = "REF", required_unless_present_any = ["skills_from", "request"])]
     reference: Option<String>,
     /// Add the package of this request instead; see `skillhost requests`
     #[arg(long, value_name = "N", conflicts_with = "reference")]
     request: Option<usize>,
-    /// Name of the component or skill; grants and pins name a component
+    /// Name of the component or skill; in grants and pins, a component is called
     /// NAME.wasm [default: the last part of REF]
     #[arg(long)]
     name: Option<String>,

@@ -1,7 +1,10 @@
-//! The cost of recording a call in the audit log, and the chain's part of it. The calls name an
-//! unknown tool, so nothing else takes time. The hosts take turns, because the machine's speed
-//! varies. Run `cargo bench --bench audit 2>/dev/null`: the log on standard error has no chain,
-//! no lock and no file.
+//! Measures the cost of recording a call in the audit log, and the chain's part of it.
+//!
+//! Compares a host without a log, a host that logs to standard error without a chain, a lock or a
+//! file, and a host that logs to a file. The calls name an unknown tool, so nothing else takes
+//! time. Measures the hosts in turns, because the machine's speed varies.
+//!
+//! Run `cargo bench --bench audit 2>/dev/null`, which hides the log on standard error.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -71,11 +71,12 @@ pub fn reset_signals() {
     }
 }
 
-/// Names this process after its command. The kernel calls a process `exe` if it was started by
-/// [`OWN_PROGRAM`].
+/// Names this process after the program in `argv[0]`.
+///
+/// Otherwise a process that was started by [`OWN_PROGRAM`] would be called `exe`.
 pub fn restore_process_name() {
-    let command = env::args_os().next().map(PathBuf::from);
-    let name = command.as_deref().and_then(Path::file_name);
+    let program = env::args_os().next().map(PathBuf::from);
+    let name = program.as_deref().and_then(Path::file_name);
     if let Some(Ok(name)) = name.map(|name| CString::new(name.as_bytes())) {
         // The name is only for people.
         let _ = rustix::thread::set_name(&name);

@@ -26,7 +26,7 @@ mod tests {
             .resources_list_changed()
             .build();
         let mut requested = lists.clone();
-        // rmcp would search the list once for each of its resources.
+        // Accepting them would be slow: rmcp would search the whole list for each resource in it.
         requested.resource_subscriptions = Some(vec!["skill://a/SKILL.md".to_owned(); 10]);
         assert_eq!(accepted_filter(&requested), lists);
     }

@@ -129,7 +129,7 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();
         let pauses = state.imports.http.pauses();
-        if let Some(end) = pauses.and_then(CallPauses::end_of_open) {
+        if let Some(end) = pauses.and_then(CallPauses::end_of_open_pauses) {
             return Ok(UpdateDeadline::YieldCustom(1, end));
         }
         let paused = pauses.map(CallPauses::total).unwrap_or_default();

@@ -46,19 +46,19 @@ impl CallPauses {
     }
 
     /// Returns a future that lasts until no pause is open, or `None` if none is open now.
-    pub(crate) fn end_of_open(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    pub(crate) fn end_of_open_pauses(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         if self.state().open == 0 {
             return None;
         }
         let pauses = self.clone();
-        Some(Box::pin(async move { pauses.none_open().await }))
+        Some(Box::pin(async move { pauses.wait_until_none_open().await }))
     }
 
     /// Waits until this time has passed, without counting pauses.
     pub(crate) async fn elapsed(&self, time: Duration) {
         let start = Instant::now();
         loop {
-            self.none_open().await;
+            self.wait_until_none_open().await;
             let taken = start.elapsed().saturating_sub(self.total());
             match time.checked_sub(taken) {
                 Some(left) if !left.is_zero() => tokio::time::sleep(left).await,
@@ -67,7 +67,7 @@ impl CallPauses {
         }
     }
 
-    async fn none_open(&self) {
+    async fn wait_until_none_open(&self) {
         loop {
             let mut ended = pin!(self.0.ended.notified());
             // Enabled before the check, so that a pause that ends after the check wakes it.
@@ -107,16 +107,17 @@ mod tests {
         let (one, other) = (pauses.begin(), pauses.begin());
         let time = Duration::from_millis(50);
         let mut elapsed = pin!(pauses.elapsed(time));
-        let waits = tokio::time::timeout(4 * time, elapsed.as_mut()).await;
-        assert!(waits.is_err(), "the pause counts");
+        let timeout = tokio::time::timeout(4 * time, elapsed.as_mut());
+        let still_waits = timeout.await.is_err();
+        assert!(still_waits, "the pause counts");
         drop(one);
-        let end = pauses.end_of_open().expect("a pause is open");
-        let waits = tokio::time::timeout(time, end).await;
-        assert!(waits.is_err() && pauses.total().is_zero());
-        let end = pauses.end_of_open().expect("a pause is open");
+        let end = pauses.end_of_open_pauses().expect("a pause is open");
+        let still_waits = tokio::time::timeout(time, end).await.is_err();
+        assert!(still_waits && pauses.total().is_zero());
+        let end = pauses.end_of_open_pauses().expect("a pause is open");
         drop(other);
         end.await;
-        assert!(pauses.end_of_open().is_none());
+        assert!(pauses.end_of_open_pauses().is_none());
         // Overlapping pauses count once.
         let total = pauses.total();
         assert!(total >= 5 * time && total < 60 * time, "{total:?}");

@@ -30,9 +30,9 @@ fn uses_configured_calls_and_stack() {
 }
 
 #[derive(Debug)]
-struct NoFunctions;
+struct UnusedCache;
 
-impl CacheStore for NoFunctions {
+impl CacheStore for UnusedCache {
     fn get(&self, _: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
         None
     }
@@ -43,7 +43,7 @@ impl CacheStore for NoFunctions {
 }
 
 #[test]
-fn runs_code_with_same_bounds_checks() {
+fn code_is_compatible_only_with_same_bounds_checks() {
     let engine = engine(1);
     let hash = |engine: &Engine| {
         let mut hasher = DefaultHasher::new();
@@ -51,7 +51,7 @@ fn runs_code_with_same_bounds_checks() {
         hasher.finish()
     };
     for checks in [BoundsChecks::GuardPages, BoundsChecks::Explicit] {
-        let compiler = for_compiling(checks, None::<Arc<NoFunctions>>).unwrap();
+        let compiler = for_compiling(checks, None::<Arc<UnusedCache>>).unwrap();
         let is_same = hash(&compiler) == hash(&engine.engine);
         assert_eq!(is_same, checks == engine.bounds_checks, "{checks:?}");
     }
@@ -80,7 +80,7 @@ async fn only_third_party_guests_take_turns() {
         let slot = engine.enter(&quota, 1).await.unwrap();
         assert_eq!(slot.turns.is_none(), is_built_in);
     }
-    // The host's own work is for third-party components.
+    // The host's own work takes turns too, because it is for third-party components.
     let slot = engine.enter_unqueued(1).await;
     assert!(slot.turns.is_some());
 }
@@ -108,7 +108,8 @@ async fn blocking_work_for_third_party_guests_takes_turns() {
         } else {
             machine::processors()
         };
-        // Work that needs no turn begins as soon as there is a thread.
+        // The receives below block the runtime's only thread. So each task first gets the time to
+        // start its work or to wait for a turn.
         for _ in 0..64 {
             tokio::task::yield_now().await;
         }
@@ -146,7 +147,7 @@ async fn clock_ticks_only_during_calls() {
     // Without a wake-up, the clock sleeps for a second.
     assert!(
         start.elapsed() < Duration::from_millis(800),
-        "it was parked"
+        "the clock was not woken"
     );
     drop(slot);
     // The last tick can still come.

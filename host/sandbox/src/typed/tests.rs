@@ -170,7 +170,7 @@ fn limits_values_of_call_including_bytes() {
     const VALUES: usize = 1 << 18;
     // The list is a value itself.
     let list = |count| lowered(Shape::List(Shape::Bool.into()), vec![true; count].into());
-    // Four characters are three bytes.
+    // Four characters of base64 are three bytes.
     let bytes = |groups: usize| lowered(Shape::Bytes, "AAAA".repeat(groups).into());
     for (fits, more) in [
         (list(VALUES - 1), list(VALUES)),
@@ -398,7 +398,7 @@ fn function_without_comment_is_described_by_name() {
 }
 
 #[test]
-fn limits_exported_functions_to_tool_limit() {
+fn refuses_component_with_too_many_exported_functions() {
     let engine = Engine::default();
     let found = |count: usize| {
         let exports: String = (0..count)

@@ -216,7 +216,7 @@ mod tests {
             ("template", "[x]({baseDir}/a.md) [y](<$DIR/a>)", &[]),
             ("empty", "[x]() [y](<>) [z](.)", &[]),
             (
-                "code in the line",
+                "inline code",
                 "`[x](a.md)` and ``[y](`b.md)`` [z](c.md)",
                 &["c.md"],
             ),

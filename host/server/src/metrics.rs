@@ -117,7 +117,7 @@ impl Default for Metrics {
             ),
             components_refused: table.single(
                 ("components_refused", None),
-                "Component files that are not served as they lie on disk",
+                "Component files whose present bytes are not served",
                 Gauge::default(),
             ),
             folders: table.labelled(

@@ -30,7 +30,7 @@ impl NetworkGrant {
             let address = needed.address();
             let allowed = self.allow_host(Permission::Consent, address, needed.port);
             return match allowed {
-                Ok(()) if needed.is_tls => Coverage::Asks,
+                Ok(()) if needed.is_tls && !needed.host.is_local() => Coverage::Asks,
                 _ => Coverage::None,
             };
         }
@@ -210,6 +210,9 @@ mod tests {
             ("https://e.org", Asks),
             ("https://1.1.1.1", Asks),
             ("https://10.0.0.1", None),
+            ("https://localhost", None),
+            ("https://a.localhost", None),
+            ("https://localhost.e.org", Asks),
             ("http://e.org", None),
         ] {
             assert_eq!(

@@ -1,7 +1,7 @@
 //! What a component may send: the rules, addresses and secrets of its grant.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use http::HeaderName;
@@ -231,10 +231,12 @@ impl NetworkGrant {
     /// If nothing allows it.
     pub fn allow(&self, target: &Target) -> Result<Permission<'_>, Denial> {
         if self.asks {
-            return if target.is_tls() {
-                Ok(Permission::Consent)
-            } else {
+            return if !target.is_tls() {
                 Err(Denial::PlainAsk)
+            } else if target.host.is_local() {
+                Err(Denial::PrivateAddress(Ipv4Addr::LOCALHOST.into()))
+            } else {
+                Ok(Permission::Consent)
             };
         }
         let mut rules = self.rules.iter();
@@ -514,6 +516,7 @@ mod tests {
             .rule("http://localhost".parse().unwrap())
             .private("10.0.0.1".parse().unwrap())
             .secret(secret);
+        let local = Some(Denial::PrivateAddress(Ipv4Addr::LOCALHOST.into()));
         for (uri, expected) in [
             ("https://e.org/", None),
             ("https://e.org:8443/", None),
@@ -528,14 +531,17 @@ mod tests {
                 "https://[::1]/",
                 Some(Denial::PrivateAddress("::1".parse().unwrap())),
             ),
+            ("https://localhost/", local.clone()),
+            ("https://LOCALHOST.:8443/", local.clone()),
+            ("https://a.x.localhost/", local),
+            ("https://localhost.e.org/", None),
+            ("https://xlocalhost/", None),
         ] {
             let allowed = grant.allow_unresolved(&target(uri).unwrap());
             assert_eq!(allowed.err(), expected, "{uri}");
         }
-        let localhost = target("https://localhost/").unwrap();
-        let permission = grant.allow(&localhost).unwrap();
         for address in ["127.0.0.1:443", "10.0.0.1:443"] {
-            let allowed = grant.allow_address(permission, address.parse().unwrap());
+            let allowed = grant.allow_address(Permission::Consent, address.parse().unwrap());
             assert!(allowed.is_err(), "{address}");
         }
         let public = target("https://e.org/").unwrap();

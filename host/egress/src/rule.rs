@@ -221,6 +221,14 @@ impl HostPattern {
             _ => false,
         }
     }
+
+    /// Returns whether all matching hosts are `localhost` or names below it.
+    pub(crate) fn is_local(&self) -> bool {
+        let Self::Labels(labels) = self else {
+            return false;
+        };
+        matches!(labels.last(), Some(Some(label)) if label == "localhost")
+    }
 }
 
 /// Returns whether a path matches a pattern.

@@ -155,6 +155,13 @@ impl Target {
     }
 }
 
+impl Host {
+    /// Returns whether the host is `localhost` or a name below it. Such names mean this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Name(name) if name.rsplit('.').next() == Some("localhost"))
+    }
+}
+
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

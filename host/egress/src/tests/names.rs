@@ -42,6 +42,21 @@ async fn checks_every_address_of_a_name() {
 }
 
 #[tokio::test]
+async fn consent_allows_no_private_address() {
+    let names = Names::local().name("private.example.org", &["10.0.0.1:0"]);
+    let client = egress(NetworkGrant::ask(), names, &Tls::new());
+    for (host, why) in [
+        ("private.example.org", "10.0.0.1"),
+        ("api.example.org", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+    ] {
+        let answer = send(&client, "a.wasm", get(&format!("https://{host}/"))).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Denied), "{host}");
+        assert!(answer.why().contains(why), "{host}: {}", answer.why());
+    }
+}
+
+#[tokio::test]
 async fn connects_to_the_address_that_was_checked() {
     let tls = Tls::new();
     let (good, evil) = (server(OK, None).await, server(OK, None).await);

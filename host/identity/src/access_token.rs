@@ -143,10 +143,10 @@ impl<'t> UncheckedToken<'t> {
         })
     }
 
-    /// Checks the token with a key of its issuer.
+    /// Checks the token with the keys of its issuer that it may be signed with.
     pub(crate) fn check(
         self,
-        key: &DecodingKey,
+        keys: Vec<&DecodingKey>,
         issuer: &str,
         audiences: &[String],
     ) -> Result<Claims, TokenError> {
@@ -156,16 +156,24 @@ impl<'t> UncheckedToken<'t> {
         rules.set_issuer(&[issuer]);
         rules.set_audience(audiences);
         rules.set_required_spec_claims(&["exp", "iss", "aud"]);
-        decode::<IgnoredAny>(self.text, key, &rules).map_err(|error| match error.kind() {
-            ErrorKind::InvalidSignature => TokenError::InvalidSignature,
-            ErrorKind::InvalidAudience => TokenError::WrongAudience,
-            ErrorKind::ExpiredSignature => TokenError::Expired,
-            ErrorKind::ImmatureSignature => TokenError::NotYetValid,
-            ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
-                TokenError::InvalidClaims
-            }
-            _ => TokenError::Malformed,
-        })?;
+        let check_with = |key| {
+            let decoded = decode::<IgnoredAny>(self.text, key, &rules).map(drop);
+            decoded.map_err(|error| match error.kind() {
+                ErrorKind::InvalidSignature => TokenError::InvalidSignature,
+                ErrorKind::InvalidAudience => TokenError::WrongAudience,
+                ErrorKind::ExpiredSignature => TokenError::Expired,
+                ErrorKind::ImmatureSignature => TokenError::NotYetValid,
+                ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
+                    TokenError::InvalidClaims
+                }
+                _ => TokenError::Malformed,
+            })
+        };
+        let wrong_key = Err(TokenError::InvalidSignature);
+        let mut checks = keys.into_iter().map(check_with);
+        checks
+            .find(|checked| *checked != wrong_key)
+            .unwrap_or(wrong_key)?;
         let expires = self.claims.get("exp").and_then(Value::as_f64);
         let seconds = expires.filter(|seconds| (0.0..1e11).contains(seconds));
         let seconds = seconds.ok_or(TokenError::InvalidClaims)? as u64;

@@ -36,6 +36,8 @@ fn accepts_token_of_each_key_type() {
         (&default, "ES256", "two", "ec"),
         (&default, "RS256", "two", "rsa"),
         (&default, "ES256", &long, "ec"),
+        (&default, "ES256", "twins", "foreign"),
+        (&default, "ES256", "twins", "ec"),
         (&others, "ES384", "ec 384", "ec 384"),
         (&others, "RS384", "rsa", "rsa 384"),
         (&others, "RS512", "rsa", "rsa 512"),
@@ -266,6 +268,11 @@ fn refuses_every_invalid_token() {
         (r#"{"alg":"ES256","kid":"#.into(), "ec", E::Malformed),
         (header().to_string(), "foreign", E::InvalidSignature),
         (header().to_string(), "asn1", E::InvalidSignature),
+        (
+            header_with(json!({"kid": "twins"})),
+            "asn1",
+            E::InvalidSignature,
+        ),
         (header().to_string(), "zero", E::InvalidSignature),
         (header().to_string(), "none", E::InvalidSignature),
     ];

@@ -269,12 +269,12 @@ impl Issuer {
         if !self.algorithms.contains(&token.algorithm) {
             return Err(TokenError::UnsupportedAlgorithm);
         }
-        let key = keys.set.find(&token.key_id, token.algorithm);
-        let key = key.map_err(|error| match error {
+        let found = keys.set.find(&token.key_id, token.algorithm);
+        let found = found.map_err(|error| match error {
             KeyError::UnknownId => TokenError::UnknownKey,
             KeyError::OtherAlgorithm => TokenError::WrongKeyAlgorithm,
         })?;
-        token.check(key, &self.issuer, &self.audiences)
+        token.check(found, &self.issuer, &self.audiences)
     }
 
     /// Reads the issuer's keys again, unless they were read a moment ago. If that fails, keeps the

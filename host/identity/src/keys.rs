@@ -42,7 +42,7 @@ struct RawSet {
 pub(crate) enum KeyError {
     /// No key has the id.
     UnknownId,
-    /// The key with the id is for another algorithm.
+    /// The keys with the id are for other algorithms.
     OtherAlgorithm,
 }
 
@@ -71,18 +71,26 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// Returns the key with this id for an algorithm.
-    pub(crate) fn find(&self, id: &str, algorithm: Algorithm) -> Result<&DecodingKey, KeyError> {
-        let mut error = KeyError::UnknownId;
+    /// Returns the keys with this id for an algorithm. An issuer can give several the same id.
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        algorithm: Algorithm,
+    ) -> Result<Vec<&DecodingKey>, KeyError> {
+        let (mut found, mut error) = (Vec::new(), KeyError::UnknownId);
         for key in self.0.iter().filter(|key| key.id == id) {
             let name = format!("{algorithm:?}");
             let allows_algorithm = key.algorithm.as_ref().is_none_or(|only| *only == name);
             if key.family == algorithm.family() && allows_algorithm {
-                return Ok(&key.key);
+                found.push(&key.key);
             }
             error = KeyError::OtherAlgorithm;
         }
-        Err(error)
+        if found.is_empty() {
+            Err(error)
+        } else {
+            Ok(found)
+        }
     }
 }
 

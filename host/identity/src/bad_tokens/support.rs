@@ -66,6 +66,7 @@ impl TestKeys {
     /// Returns the public keys as a JWK Set.
     pub(super) fn set(&self) -> Value {
         let point = self.elliptic.public_key().as_ref();
+        let foreign = self.foreign.public_key().as_ref();
         let point_384 = self.elliptic_384.public_key().as_ref();
         let rsa: PublicKeyComponents<Vec<u8>> = self.rsa.public().into();
         let rsa =
@@ -93,6 +94,11 @@ impl TestKeys {
             {"kty": "EC", "crv": "P-256", "kid": "two",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
             {"kty": "EC", "crv": "P-256", "kid": "x".repeat(256),
+             "x": base64(&point[1..33]), "y": base64(&point[33..])},
+            // Two keys with the same id and algorithm.
+            {"kty": "EC", "crv": "P-256", "kid": "twins",
+             "x": base64(&foreign[1..33]), "y": base64(&foreign[33..])},
+            {"kty": "EC", "crv": "P-256", "kid": "twins",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
         ]})
     }

@@ -135,7 +135,7 @@ fn shows_only_requests_for_packages_of_catalog() {
         "{run:?}"
     );
     assert!(
-        run.stderr.contains("has 2 lines that name no package"),
+        run.stderr.contains("has 2 lines without a valid request"),
         "{run:?}"
     );
     let error = user.run_err(4, &["add", "--request", "1"]);
@@ -151,6 +151,40 @@ fn shows_only_requests_for_packages_of_catalog() {
     let run = user.run(&["serve", "--config", "skillhost.toml"]);
     assert_eq!(run.code, 4, "{run:?}");
     assert!(run.stderr.contains("cannot use the catalog"), "{run:?}");
+}
+
+#[test]
+fn checks_and_shortens_fields_of_forged_requests() {
+    let user = user();
+    let mut client = serve(&user, NEWEST);
+    let arguments = json!({"request": user.reference(), "why": "a"});
+    assert!(!ask(&mut client, arguments).0);
+    assert_eq!(client.end().1, Some(0));
+    let file = user.path("data/skillhost/requests/requests.jsonl");
+    let request: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let (long, shown) = ("9".repeat(1_000), "9".repeat(512));
+    let zeros = "0".repeat(1_000);
+    for (field, value, expected) in [
+        ("time", "soon", None),
+        ("time", &long, None),
+        (
+            "time",
+            &format!("2026-11-28T18:00:00.{zeros}Z"),
+            Some(" at 2026-11-28T18:00:00.000Z: a\n"),
+        ),
+        ("client", &long, Some(&*format!("asked by {shown}… at "))),
+        ("why", &long, Some(&*format!(": {shown}…\n"))),
+    ] {
+        let mut forged = request.clone();
+        forged[field] = value.into();
+        fs::write(&file, format!("{forged}\n")).unwrap();
+        let run = user.run(&["requests"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let is_ignored = run.stderr.contains("has 1 line without a valid request");
+        assert_eq!(is_ignored, expected.is_none(), "{run:?}");
+        assert_eq!(run.stdout.is_empty(), expected.is_none(), "{run:?}");
+        assert!(run.stdout.contains(expected.unwrap_or_default()), "{run:?}");
+    }
 }
 
 #[test]

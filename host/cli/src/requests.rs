@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use skillhost_packages::{OfferedPackage, PackageRequest, Reference, RequestFile};
+use skillhost_packages::{OfferedPackage, PackageRequest, Reference, RequestFile, quote};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -42,7 +42,11 @@ impl RequestsCommand {
                 why,
             } = request;
             lines.push(format_line!("{number}  {reference}"));
-            lines.push(format_line!("   asked by {client} at {time}: {why}"));
+            lines.push(format_line!(
+                "   asked by {} at {time}: {}",
+                quote(client),
+                quote(why)
+            ));
             let is_requested = |package: &&OfferedPackage| package.reference == *reference;
             if let Some(package) = packages.iter().find(is_requested) {
                 lines.push(format_line!("   {}", package.description));
@@ -51,7 +55,7 @@ impl RequestsCommand {
         terminal::print(&lines)?;
         if found.ignored > 0 {
             terminal::complain(format_args!(
-                "`{}` has {} that name no package of the catalog",
+                "`{}` has {} without a valid request for a package of the catalog",
                 requests.file.path().display(),
                 count(found.ignored, "line")
             ));

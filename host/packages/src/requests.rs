@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use skillhost_skills::named_file;
 use skillhost_skills::trust::{Trust, own_folder};
 
@@ -95,9 +96,17 @@ struct AddedEntry {
 #[serde(deny_unknown_fields)]
 struct RequestEntry {
     request: String,
+    #[serde(deserialize_with = "read_time")]
     time: String,
     client: String,
     why: String,
+}
+
+/// Reads a time. Escaped code can write any text in its place.
+fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time = humantime::parse_rfc3339(&text).map_err(D::Error::custom)?;
+    Ok(humantime::format_rfc3339_millis(time).to_string())
 }
 
 impl PackageRequest {

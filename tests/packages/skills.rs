@@ -230,6 +230,12 @@ fn update_shows_changes_of_skill() {
         shown.contains("word rules\n") && shown.contains("word secrets\n"),
         "{shown}"
     );
+    // A change that no line shows is reported.
+    user.push_skill(&[("SKILL.md", long("secrets").trim_end())], Some("two"));
+    let shown = user.run_ok(&["update"]);
+    let expected = "  file: changed SKILL.md\n  SKILL.md differs in line ends, or in bytes that are \
+                    not UTF-8 and not shown\n";
+    assert!(shown.ends_with(expected), "{shown}");
 }
 
 #[test]

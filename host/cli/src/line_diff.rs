@@ -54,6 +54,18 @@ pub(crate) fn line_diff<'t>(old: &'t str, new: &'t str) -> Vec<LineChange<'t>> {
     changes
 }
 
+/// Returns whether two texts also differ in lines that are not among their changes: in line ends,
+/// or in bytes that are not UTF-8.
+pub(crate) fn has_hidden_changes(texts: [&[u8]; 2], changes: &[LineChange<'_>]) -> bool {
+    let [old, new] = texts.map(|text| -> String {
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        lines
+            .map(|line| format!("{}\n", line.escape_ascii()))
+            .collect()
+    });
+    line_diff(&old, &new).len() > changes.len()
+}
+
 impl<'t> LineChange<'t> {
     fn text(self) -> &'t str {
         let (Self::Removed(text) | Self::Added(text)) = self;
@@ -138,6 +150,26 @@ mod tests {
             line_diff("a\nb\na\nb", "b\na\nb\na"),
             [Removed("a"), Added("a")]
         );
+    }
+
+    #[test]
+    fn finds_changes_that_no_line_shows() {
+        for (old, new, is_hidden) in [
+            (&b"a\nb\n"[..], &b"a\nb\n"[..], false),
+            (b"a\nb\n", b"a\nc\nb\n", false),
+            (b"a\xff\n", b"b\xff\n", false),
+            (b"", b"a", false),
+            (b"a\nb\n", b"a\r\nb\r\n", true),
+            (b"a\n", b"a", true),
+            (b"a\xff\n", b"a\xfe\n", true),
+            // Another line is shown.
+            (b"a\nb\n", b"a\r\nc\n", true),
+        ] {
+            let [old_text, new_text] = [old, new].map(String::from_utf8_lossy);
+            let changes = line_diff(&old_text, &new_text);
+            let found = has_hidden_changes([old, new], &changes);
+            assert_eq!(found, is_hidden, "{old_text:?} {new_text:?}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use skillhost_skills::text::count::count;
 use super::{
     Known, Project, check_manifest, check_source, not_locked, package_changes, signer_line,
 };
-use crate::line_diff::{LineChange, line_diff};
+use crate::line_diff::{LineChange, has_hidden_changes, line_diff};
 use crate::settings::{LoadedPackage, Settings};
 
 /// The maximum number of files of a kind that are listed.
@@ -350,12 +350,18 @@ pub(crate) fn changes(
         ));
         return lines;
     };
-    let (before, after) = (text(before), text(after));
+    let bytes = [before, after].map(|files| files.skill_md().1);
+    let [before, after] = bytes.map(String::from_utf8_lossy);
     if before.len().max(after.len()) > MAX_COMPARED {
         lines.push(format_line!("  SKILL.md is too long to compare"));
         return lines;
     }
     let changes = line_diff(&before, &after);
+    if has_hidden_changes(bytes, &changes) {
+        lines.push(format_line!(
+            "  SKILL.md differs in line ends, or in bytes that are not UTF-8 and not shown"
+        ));
+    }
     if !changes.is_empty() {
         lines.push(format_line!("  SKILL.md:"));
     }
@@ -378,11 +384,6 @@ pub(crate) fn changes(
         ));
     }
     lines
-}
-
-/// Returns the text of SKILL.md.
-fn text(files: &SkillFiles) -> String {
-    String::from_utf8_lossy(files.skill_md().1).into_owned()
 }
 
 /// Returns a line for each item of a kind, and one with the number of those beyond `MAX_NAMED`.

@@ -168,6 +168,36 @@ fn follows_a_log_through_rotations() {
 }
 
 #[test]
+fn follows_a_log_that_was_emptied_and_grew_at_once() {
+    let program = program();
+    let path = program.folder.path().join("log");
+    let size = fs::metadata(&path).unwrap().len();
+    let (mut process, mut printed) = follow(&program, &["--limit", "1"]);
+    let mut next = || printed.next().unwrap().unwrap();
+    assert!(next().starts_with("TIME "));
+    assert!(next().contains(" get_skill a - output "));
+    process.signal(Signal::STOP);
+    let log = OpenOptions::new().write(true).open(&path).unwrap();
+    log.set_len(0).unwrap();
+    let mut calls = 0;
+    while fs::metadata(&path).unwrap().len() <= size {
+        call(&program, "read_skill", "b");
+        calls += 1;
+    }
+    process.signal(Signal::CONT);
+    for _ in 0..calls {
+        let line = next();
+        assert!(line.contains(" read_skill b - output "), "{line}");
+        assert!(!line.starts_with("unchained"), "{line}");
+    }
+    process.signal(Signal::INT);
+    assert_eq!(process.wait().code(), Some(0));
+    assert!(printed.next().is_none());
+    let notes = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+    assert!(notes.contains("records may be missing"), "{notes}");
+}
+
+#[test]
 fn follows_a_log_that_was_renamed_twice_at_once() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);

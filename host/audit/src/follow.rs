@@ -2,10 +2,11 @@
 //! folder. After a rotation, continues with the next file, even if it was renamed meanwhile.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _};
+use std::io;
+use std::mem;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub enum FollowStep<'a> {
     Record(&'a CallRecord<'a>, &'a str),
     /// All records that the log had at the start were read.
     CaughtUp,
+    /// The log was emptied. Records from before may be missing, because they were not read yet.
+    Emptied,
 }
 
 /// Calls a function with each record of a log that matches a filter, and continues with appended
@@ -44,7 +47,7 @@ pub enum FollowStep<'a> {
 ///
 /// If the file is renamed, continues with the new file at its path. If that file was renamed
 /// meanwhile too, finds it in the same folder by its first record. If the file is emptied, continues
-/// at its beginning.
+/// at its beginning, even if it is larger than before when it is read again.
 pub fn follow_records(
     path: &Path,
     filter: &Filter,
@@ -88,6 +91,10 @@ pub fn follow_records(
                     return Ok(search.abort());
                 }
                 renamed.read_unended_line(|piece| search.check(piece, &mut record))?;
+            }
+            let is_emptied = successor.file_id == file.file_id;
+            if is_emptied && !each(FollowStep::Emptied)? {
+                return Ok(search.abort());
             }
             search.verifier.start_file(&path.display().to_string());
             file = successor;
@@ -141,6 +148,8 @@ struct FollowedFile {
     file_id: (u64, u64),
     /// The number of bytes that were read.
     position: u64,
+    /// The last line that was read, or the last part of a line that is too long.
+    last_line: Vec<u8>,
     /// The beginning of a line whose end is not read yet.
     line: Vec<u8>,
     /// True in the middle of a line that is too long.
@@ -155,6 +164,7 @@ impl FollowedFile {
             file_id: (metadata.dev(), metadata.ino()),
             file,
             position: 0,
+            last_line: Vec::new(),
             line: Vec::new(),
             is_in_long_line: false,
         })
@@ -165,11 +175,24 @@ impl FollowedFile {
     fn successor(&self, path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         let is_same = (metadata.dev(), metadata.ino()) == self.file_id;
-        let is_emptied = is_same && metadata.len() < self.position;
-        if is_same && !is_emptied {
+        if is_same && self.is_unchanged() {
             return None;
         }
         Self::open(path).ok()
+    }
+
+    /// Returns whether the file still has the last line, and the bytes after it, that were read.
+    ///
+    /// An emptied file can grow beyond its old size before it is read again.
+    fn is_unchanged(&self) -> bool {
+        let known = [&*self.last_line, &self.line].concat();
+        let mut found = vec![0; known.len()];
+        let start = self.position - known.len() as u64;
+        match self.file.read_exact_at(&mut found, start) {
+            Ok(()) => found == known,
+            // The next read reports other errors.
+            Err(error) => error.kind() != io::ErrorKind::UnexpectedEof,
+        }
     }
 
     /// Finds the renamed file that begins with the next record, in the folder of the log. Its name
@@ -182,25 +205,26 @@ impl FollowedFile {
             .filter(|entry| entry.file_name().as_bytes().starts_with(start))
             .map(|entry| entry.path());
         paths.take(MAX_RENAMED).find_map(|path| {
-            let mut file = Self::open(&path).ok()?;
+            let file = Self::open(&path).ok()?;
             let is_next = matches!(begins_with(&file.file, next), Ok(true));
-            file.file.rewind().ok()?;
             is_next.then(|| (path.display().to_string(), file))
         })
     }
 
-    /// Calls `each` with each whole line up to the current end, until it returns false.
+    /// Calls `each` with each whole line up to the current end, until it returns false. Reads
+    /// nothing if the file was emptied.
     fn read_lines(
         &mut self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
-            let read = match self.file.read(&mut buffer) {
+            let read = match self.file.read_at(&mut buffer, self.position) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };
-            if read == 0 {
+            // Compares after the read, because the file may have been emptied just before it.
+            if read == 0 || !self.is_unchanged() {
                 return Ok(true);
             }
             self.position += read as u64;
@@ -219,6 +243,7 @@ impl FollowedFile {
                 };
                 let continues = each(piece)?;
                 self.is_in_long_line = !ends_line;
+                mem::swap(&mut self.last_line, &mut self.line);
                 self.line.clear();
                 if !continues {
                     return Ok(false);
@@ -247,6 +272,37 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn notices_that_file_was_emptied() {
+        for (before, after, is_emptied) in [
+            ("", "a\n", false),
+            ("a\nb\n", "a\nb\n", false),
+            ("a\nb\n", "a\nb\nc\n", false),
+            ("a\nb", "a\nbc\nd\n", false),
+            ("a\nb\n", "", true),
+            ("a\nb\n", "c\n", true),
+            ("a\nb\n", "c\nd\n", true),
+            ("a\nb\n", "c\nd\ne\nf\n", true),
+            ("a\nb", "c\nde\nf\n", true),
+        ] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), before).unwrap();
+            let mut followed = FollowedFile::open(file.path()).unwrap();
+            followed.read_lines(|_| Ok(true)).unwrap();
+            // Empties and fills the same file.
+            fs::write(file.path(), after).unwrap();
+            let successor = followed.successor(file.path());
+            assert_eq!(successor.is_some(), is_emptied, "{before:?} {after:?}");
+            let mut pieces = 0;
+            let count = |_: Piece<'_>| {
+                pieces += 1;
+                Ok(true)
+            };
+            assert!(followed.read_lines(count).unwrap());
+            assert!(!is_emptied || pieces == 0, "{before:?} {after:?}");
+        }
+    }
 
     #[test]
     fn line_counts_once_it_ends() {

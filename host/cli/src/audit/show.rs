@@ -149,6 +149,13 @@ impl ShowCommand {
         let summary = follow_records(file, filter, stop.as_fd(), |step| match step {
             FollowStep::Record(record, line) => printer.take(record, line),
             FollowStep::CaughtUp => printer.print_newest(),
+            FollowStep::Emptied => {
+                terminal::complain(format_args!(
+                    "`{}` was emptied; continuing at its beginning, but records may be missing",
+                    file.display()
+                ));
+                Ok(true)
+            }
         })?;
         report_problems(&summary, printer.unchained);
         Ok(())

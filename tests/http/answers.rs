@@ -54,7 +54,7 @@ fn assert_busy(answer: &Answer) {
 fn request_counts_until_its_answer_is_read() {
     let (server, folders) = serve_guests(options(|options| {
         options.limits.requests = 2;
-        // One address may have both slots.
+        // Only a trusted proxy may have both slots.
         options.trusted_proxies = vec!["127.0.0.1".into()];
     }));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
@@ -104,14 +104,14 @@ fn unread_answers_are_limited() {
         other.ask(&large(6)).status == 200
     });
     assert_eq!(other.ask(&resource(7)).status, 200);
-    // Each byte becomes six in JSON, and the answer counts as it is sent.
+    // Each byte becomes six in JSON, and the limit counts the bytes of the JSON.
     folders.write("a/large.txt", "\u{1}".repeat(4 * MIB));
     assert_busy(&other.ask(&large(8)));
     assert_eq!(other.ask(&small(9)).status, 200);
 }
 
-/// The number of peers that request large answers, more than fit in memory.
-const READERS: usize = 40;
+/// The number of large answers that peers request but do not read, more than `answers` allows.
+const UNREAD_ANSWERS: usize = 40;
 
 /// The bytes of a large answer.
 const LARGE: usize = 4_000_000;
@@ -127,7 +127,7 @@ fn unread_answers_leave_no_memory_behind() {
         "skills/a/large.txt",
         format!("{}\n", "x".repeat(99)).repeat(LARGE / 100),
     );
-    // The host bounds the answers of running calls.
+    // `calls` bounds the memory for the answers of running calls.
     program.write(
         "skillhost.toml",
         "skills = [\"skills\"]\ncalls = 8\n[http]\nanswers = \"64MiB\"\n",
@@ -202,7 +202,9 @@ fn round(server: &ServerProcess) -> (Duration, Duration) {
             }
             slowest
         });
-        let mut peers: Vec<_> = (0..READERS).map(|_| Client::connect(address)).collect();
+        let mut peers: Vec<_> = (0..UNREAD_ANSWERS)
+            .map(|_| Client::connect(address))
+            .collect();
         let start = Instant::now();
         for peer in &mut peers {
             peer.send(&large(1).bytes());

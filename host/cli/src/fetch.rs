@@ -10,7 +10,7 @@ use skillhost_program::terminal::{self, format_line};
 
 use crate::packages::{Project, check, check_manifest, check_source, not_locked};
 
-/// Get the locked components and skills that the store does not have, by digest
+/// Get locked components and skills by their digests, unless the store has them
 #[derive(Args)]
 pub(crate) struct FetchCommand {
     #[command(flatten)]
@@ -62,20 +62,21 @@ async fn fetch_component(
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;
-    let check_as_load = || {
+    let check_loadable = || {
         let (lock, store) = (&project.lock, &project.store);
         check(&project.settings, name, source, lock, store, &project.trust)
     };
     let stored = project.store.read(&locked.content, locked.size);
-    let done = if matches!(stored, Ok(Some(_))) && check_as_load().is_ok() {
+    let done = if matches!(stored, Ok(Some(_))) && check_loadable().is_ok() {
         "in the store"
     } else {
         project.fetch(locked, &source.reference)?;
-        check_as_load()?;
+        check_loadable()?;
         "fetched"
     };
     let (inspected, _) = project.describe(locked.package.clone()).await?;
-    // The checks of later components use these tools, not the ones that the lock file names.
+    // `describe` compares the tools of later components with the tools that were found here,
+    // not with those in the lock file.
     project.lock.components.set(inspected);
     Ok(done)
 }

@@ -35,7 +35,7 @@ struct SubjectDigest {
     sha256: String,
 }
 
-/// Checks that a signed statement only says that a manifest is signed.
+/// Checks that a statement has the type and predicate of a signature, and names `manifest`.
 pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Result<()> {
     let statement: Statement = serde_json::from_slice(payload)
         .map_err(quote_error)

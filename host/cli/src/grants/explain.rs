@@ -88,7 +88,7 @@ struct Verdict<'a> {
     allowed: Result<Permission<'a>, String>,
     /// The line of the consent file that allows the request, if the grant asks a person.
     line: Option<usize>,
-    /// The host, if only some of its addresses are allowed.
+    /// The host name, if the decision also depends on its addresses.
     unresolved_host: Option<String>,
     /// Each rule, and the part of the request that it does not allow. Empty if a rule allows the
     /// request.

@@ -39,7 +39,7 @@ pub(super) const MAX_FIELD_BYTES: usize = 32 << 10;
 const MAX_METHOD_BYTES: usize = 64;
 const MAX_AUTHORITY_BYTES: usize = 320;
 
-/// The interface, in the version of wasmtime-wasi-http.
+/// The interface whose functions `link` replaces, in the version of wasmtime-wasi-http.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
 /// The maximum bytes of a request's body that the host holds at a time.
@@ -51,7 +51,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The rule in the record of a request without a grant.
 const NO_GRANT: &str = "no grant";
 
-/// The gate for a call's requests: those that it may send, and a log of all.
+/// The gate for a call's requests. It sends the allowed requests, and logs all of them.
 #[derive(Debug, Clone)]
 pub struct RequestGate {
     /// The component file, whose grant the egress process applies.
@@ -71,7 +71,7 @@ struct RequestSender {
     consent: ConsentGate,
 }
 
-/// The inputs of decisions about consent to a call's requests, if its grant asks.
+/// The means to get consent to a call's requests. Used only if the grant asks a person.
 #[derive(Debug)]
 pub struct ConsentGate {
     /// The rules of the host.
@@ -171,10 +171,11 @@ impl RequestGate {
 }
 
 impl RequestSender {
-    /// Returns the consent to a request, or `None` if the request needs no consent.
+    /// Gets consent to a request, and returns it as text for the request log. Returns `None` if
+    /// the request needs no consent.
     ///
-    /// It needs none if the grant has rules, or if the egress process denies it anyway. The
-    /// call is paused while a person decides.
+    /// A request needs no consent if the grant has rules, or if the egress process denies it
+    /// anyway. The call is paused while a person decides.
     async fn consent(
         &self,
         target: &Target,
@@ -333,7 +334,7 @@ async fn send(
         ..RequestRecord::default()
     };
     let what = format!("`{}` requested {method} {origin}", gate.component);
-    let counted = Arc::clone(&all_sent);
+    let call_bytes = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
     let permitted = match (&gate.sender, &target) {
@@ -369,7 +370,7 @@ async fn send(
         max: limits.request_bytes as u64,
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
-        failed: None,
+        error_prefix: None,
     });
     let from = Origin {
         component: &gate.component,
@@ -381,7 +382,7 @@ async fn send(
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             log.end(index, None, None, start.elapsed());
-            let bytes = counted.load(Ordering::Relaxed);
+            let bytes = call_bytes.load(Ordering::Relaxed);
             if bytes > limits.request_bytes as u64 {
                 tracing::warn!(
                     "{what} and got no response: the bodies of the call's requests exceed \
@@ -427,7 +428,7 @@ async fn send(
             max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
             timeout: Some((between, Box::pin(tokio::time::sleep(between)))),
-            failed: Some(format!("{what} and got only a part of the response")),
+            error_prefix: Some(format!("{what} and got only a part of the response")),
         };
         body.boxed_unsync()
     });
@@ -460,8 +461,8 @@ struct BoundedBody<B> {
     max: u64,
     exceeded: fn(u64) -> Error,
     timeout: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The start of the log line about an error that ends the body.
-    failed: Option<String>,
+    /// The text before the error in the log, if an error ends the body. `None` logs no error.
+    error_prefix: Option<String>,
 }
 
 impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> BoundedBody<B> {
@@ -503,9 +504,9 @@ impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> Body for BoundedBody<B
     ) -> Poll<Option<Result<Frame<bytes::Bytes>, Error>>> {
         let next = ready!(self.next(context));
         if let Some(Err(error)) = &next
-            && let Some(failed) = self.failed.take()
+            && let Some(prefix) = self.error_prefix.take()
         {
-            tracing::warn!("{failed}: {error}");
+            tracing::warn!("{prefix}: {error}");
         }
         Poll::Ready(next)
     }

@@ -91,7 +91,7 @@ fn failed_write_leaves_no_entry() {
 }
 
 #[test]
-fn removes_old_entries_and_no_files_of_others() {
+fn removes_old_entries_but_no_other_files() {
     let (folder, _cache) = cache();
     let path = folder.path().join("cache");
     const MONTH: u64 = 30 * 24 * 60;
@@ -116,7 +116,7 @@ fn removes_old_entries_and_no_files_of_others() {
             false,
         ),
         ("successor-0123456789abcdef.lock".to_owned(), 61, 61, false),
-        // Files of other programs, in a folder that was named as the cache by mistake.
+        // Files of other programs, in case the wrong folder is configured as the cache.
         ("other".to_owned(), 2 * MONTH, 2 * MONTH, true),
         ("Cargo.lock".to_owned(), 2 * MONTH, 2 * MONTH, true),
         ("film.mkv.part".to_owned(), 2 * MONTH, 2 * MONTH, true),
@@ -216,7 +216,7 @@ fn one_compiles_and_others_wait() {
 }
 
 #[test]
-fn confined_processes_wait_for_unconfined_ones_only() {
+fn confined_waits_for_unconfined_but_not_vice_versa() {
     let (_folder, unconfined) = cache();
     let folder = &unconfined.folders[0].path;
     let new_entries = folder.join("confined");

@@ -25,7 +25,7 @@ impl Scope {
     }
 
     /// Sets the tools, by name: `*` matches any characters, and `?` any single one.
-    /// `SKILL_RESOURCES` is the name for skills' files as resources.
+    /// Include `SKILL_RESOURCES` to allow skills' files as resources.
     pub fn tools<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_patterns_that_match_nothing() {
+    fn refuses_patterns_that_no_name_can_match() {
         for tool in ["", "a b", "ä", "a.b", "a/b", "read_skill\n"] {
             assert!(Scope::new().tools([tool]).is_err(), "{tool:?}");
         }

@@ -40,10 +40,13 @@ struct Case {
     needs_unprivileged: bool,
 }
 
+/// The root of the skills that a case reads.
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Skills {
+    /// The folder `skills` of this repository.
     Samples,
+    /// The skills that the test builds from `vectors/built_skills.json`.
     Built,
 }
 
@@ -84,8 +87,8 @@ fn find_skills_matches_its_vectors() {
     check("find_skills", 9);
 }
 
-/// Returns a host over a root of skills, with an index that has read them.
-fn searching(root: &Path, host: HostBuilder) -> Host {
+/// Builds a host with the skills of a root, and with an index that has read them.
+fn host_with_index(root: &Path, host: HostBuilder) -> Host {
     let index = Arc::new(MemoryIndex::new());
     let host = host
         .skills(root)
@@ -107,8 +110,8 @@ fn check(tool: &str, at_least: usize) {
     let path = repository().join(format!("tests/vectors/{tool}.json"));
     let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert!(vectors.cases.len() >= at_least);
-    let samples = searching(&repository().join("skills"), builder());
-    let built = searching(&Folders::built().root, builder());
+    let samples = host_with_index(&repository().join("skills"), builder());
+    let built = host_with_index(&Folders::built().root, builder());
     let failed: Vec<String> = vectors
         .cases
         .iter()
@@ -234,7 +237,8 @@ fn differences(case: &Case, seen: &Seen) -> Vec<String> {
     wrong
 }
 
-/// Returns whether a value is as expected. `{"$text": true}` expects the text.
+/// Returns whether a value equals the expected one. An expected `{"$text": true}` stands for
+/// `text`, the answer for models.
 fn equal(expected: &Value, seen: &Value, text: &str) -> bool {
     match (expected, seen) {
         (Value::Object(expected), seen) if is_text(expected) => seen.as_str() == Some(text),
@@ -265,13 +269,12 @@ fn is_text(expected: &Map<String, Value>) -> bool {
     expected.get("$text") == Some(&Value::Bool(true))
 }
 
-/// Checks each built-in tool's function against the first of these files that
-/// exists.
+/// Checks the definition of each built-in tool. The expected one is the tool's file in the first
+/// of these folders that has it.
 fn check_definitions(host: &Host, folders: &[&str]) {
     let functions: Vec<Value> = host.definitions().iter().map(message::function).collect();
-    // The contracts themselves are not in this repository. Their definitions
-    // are.
-    let contract = |tool: &str| {
+    // This repository has the definitions of the contracts, but not the contracts themselves.
+    let expected = |tool: &str| {
         let files = folders.iter();
         let mut files = files.map(|folder| repository().join(format!("{folder}/{tool}.json")));
         let file = files.find(|file| file.exists()).unwrap();
@@ -287,20 +290,20 @@ fn check_definitions(host: &Host, folders: &[&str]) {
         "list_files_in_skill",
     ] {
         let function = functions.iter().find(|f| f["function"]["name"] == tool);
-        assert_eq!(function, Some(&contract(tool)), "{tool}");
+        assert_eq!(function, Some(&expected(tool)), "{tool}");
     }
 }
 
 #[test]
 fn definitions_match_vectors() {
-    let host = searching(&repository().join("skills"), builder());
+    let host = host_with_index(&repository().join("skills"), builder());
     check_definitions(&host, &["tests/vectors/definitions"]);
 }
 
 #[test]
-fn definitions_in_contract_wording_are_word_for_word() {
+fn definitions_in_contract_wording_equal_those_of_contracts() {
     let contract_builder = builder().wording(Wording::Contract);
-    let host = searching(&repository().join("skills"), contract_builder);
+    let host = host_with_index(&repository().join("skills"), contract_builder);
     let folders = [
         "tests/vectors/definitions/contract",
         "tests/vectors/definitions",
@@ -309,7 +312,7 @@ fn definitions_in_contract_wording_are_word_for_word() {
 }
 
 #[test]
-fn read_skill_lists_current_skills_and_needs_one() {
+fn read_skill_lists_skills_or_is_not_offered() {
     let folders = Folders::new();
     let host = build(builder().skills(&folders.root));
     let offered = || -> Vec<Value> {

@@ -1,5 +1,5 @@
-//! OAuth access tokens over HTTP: the answers to peers, and keys from an address. The table of
-//! invalid tokens is in the crate `skillhost-identity`.
+//! OAuth access tokens over HTTP: the responses to requests with tokens, and the keys of issuers
+//! from a URL or a file. The table of invalid tokens is in the crate `skillhost-identity`.
 
 mod issuer;
 
@@ -34,7 +34,8 @@ const RESOURCE: &str = "https://mcp.example.com/mcp";
 /// The pause between two requests of a peer that asks repeatedly.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The client of all tokens in these tests. It expires long after them.
+/// The configuration of the client `ci`, which most tokens belong to. It never expires during a
+/// test.
 const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
                       skills = [\"a\"]\nexpires = 2901-01-01\n";
 
@@ -159,7 +160,7 @@ fn stream_ends_when_access_token_expires() {
 }
 
 #[test]
-fn follows_changed_keys_of_address_and_file() {
+fn uses_changed_keys_from_url_and_file() {
     // The server reads no keys from a file that others can write.
     let refusal = [
         "cannot use the keys of `[issuers.test]`: `c.toml`, line 6: `jwks_file`",
@@ -203,7 +204,7 @@ fn replace_keys_at_an_address() {
     let verified = old.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &verified).status, 200);
     assert_eq!(issuer.asked(), before);
-    // The server asks an issuer at most every ten seconds, whatever keys tokens name.
+    // The server asks an issuer at most every ten seconds, even if tokens have unknown keys.
     for _ in 0..5 {
         assert_eq!(status(&unknown), 401);
     }
@@ -285,7 +286,7 @@ fn bad_issuer_affects_only_its_own_tokens() {
                 );
                 let mut server = serve(&program, &issuer.url(), &line);
                 let log = server.child.collect_stderr();
-                // Other clients do not wait for the issuer, which can take twice this time.
+                // Other clients do not wait for the issuer, whose reply can take ten seconds.
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));
@@ -307,7 +308,7 @@ fn bad_issuer_affects_only_its_own_tokens() {
     assert_eq!(elsewhere.asked(), 0);
 }
 
-/// Sends more requests with a silent issuer's tokens than may wait for keys.
+/// Sends 17 requests that need the keys of a silent issuer. At most 16 may wait for them.
 fn wait_for_a_silent_issuer() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
@@ -323,7 +324,7 @@ fn wait_for_a_silent_issuer() {
                 answered.send(read(&server, "a", &token)).unwrap();
             });
         }
-        // Waiting requests are refused when the issuer's time is up.
+        // One request is refused at once, and those that wait when the fetch times out.
         let first = answers.recv_timeout(patience()).unwrap();
         assert_eq!(first.status, 503, "{first:?}");
         assert_eq!(first.header("retry-after"), Some("1"));
@@ -336,8 +337,8 @@ fn wait_for_a_silent_issuer() {
 fn issuers_do_not_wait_for_each_other() {
     let key = SigningKey::new("one");
     let silent = TestIssuer::start(Reply::Silent);
-    let after = Reply::KeysAfter(Arc::clone(&silent.asked), keys(&[&key]));
-    let issuer = TestIssuer::start(after);
+    let reply = Reply::KeysAfter(Arc::clone(&silent.asked), keys(&[&key]));
+    let issuer = TestIssuer::start(reply);
     let table = |name: &str, issuer: &str| {
         format!("[issuers.{name}]\nissuer = \"{issuer}\"\njwks_url = \"{issuer}/keys\"\n")
     };
@@ -420,7 +421,7 @@ fn proc_file(id: impl Display, name: &str) -> String {
     fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default()
 }
 
-/// Returns the process that starts the egress process, and the egress process.
+/// Returns the egress supervisor, and the egress process that it starts.
 fn egress_processes(server: &ServerProcess) -> [Pid; 2] {
     let mut both = [Vec::new(), Vec::new()];
     wait_until("the egress process does not start", || {
@@ -519,7 +520,7 @@ fn fetch_keys_after(signal: Signal) {
 }
 
 #[test]
-fn keys_in_a_file_need_no_process() {
+fn keys_in_a_file_need_no_egress_process() {
     let program = Program::new();
     program.write("keys.json", keys(&[&SigningKey::new("one")]));
     let line = "jwks_file = \"keys.json\"";
@@ -600,9 +601,11 @@ fn egress_process_is_confined_and_still_fetches() {
 fn issuers_need_certificates_of_public_authorities() {
     // An authority in `ca_file` is trusted only for requests of tools, so this issuer is refused.
     let authority = Authority::new();
-    let peer = Program::new();
-    peer.write("skills/a/SKILL.md", "# A\n");
-    write_pair(&peer, "server", &authority.server_pair());
+    // A skillhost server takes the place of the issuer. Its TLS handshake fails, so it gets no
+    // request for keys.
+    let issuer_program = Program::new();
+    issuer_program.write("skills/a/SKILL.md", "# A\n");
+    write_pair(&issuer_program, "server", &authority.server_pair());
     let options = [
         "--skills",
         "skills",
@@ -612,7 +615,7 @@ fn issuers_need_certificates_of_public_authorities() {
         "server.key",
     ];
     let start = [&["serve", "--http", "localhost:0"], &options[..]].concat();
-    let mut issuer = Process::start(&mut peer.command(&start));
+    let mut issuer = Process::start(&mut issuer_program.command(&start));
     let address = issuer.first_line();
     let url = address.strip_suffix("/mcp").unwrap();
     let program = Program::new();

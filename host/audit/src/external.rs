@@ -143,14 +143,15 @@ impl ExternalCheckpoints {
     /// Reports each checkpoint that should be in the log but is not: its number, and the problem
     /// in words.
     ///
-    /// Checkpoints that are older than the first record of their chain may be missing.
-    /// `is_empty` means that the log has no records. `is_other_proven` means that one of its
-    /// chains is proven. `is_explained` means that a reported gap explains why checkpoints
+    /// Does not report checkpoints that are older than the log's first record of their chain.
+    ///
+    /// `is_empty` means that the log has no records. `is_any_proven` means that at least one chain
+    /// in the log is proven. `is_explained` means that a reported gap explains why checkpoints
     /// between two records are missing.
     pub(crate) fn report_missing(
         self,
         is_empty: bool,
-        is_other_proven: bool,
+        is_any_proven: bool,
         is_explained: bool,
         mut report: impl FnMut(u64, String),
     ) {
@@ -185,11 +186,11 @@ impl ExternalCheckpoints {
                     "the log is cut after record {last}: there is an external checkpoint {newest}"
                 );
                 report(newest, problem);
-            } else if !chain.is_proven && is_other_proven {
-                // Anyone can write records that claim to come later.
+            } else if !chain.is_proven && is_any_proven {
+                // Anyone can write records with higher numbers than the newest checkpoint's.
                 let problem = format!(
-                    "nothing proves the records {first} to {last}: there is an external \
-                     checkpoint {newest} of their chain"
+                    "nothing proves the records {first} to {last}: their chain has an external \
+                     checkpoint {newest}, but the log has no valid checkpoint of it"
                 );
                 report(newest, problem);
             }

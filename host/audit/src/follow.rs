@@ -38,7 +38,7 @@ pub enum FollowStep<'a> {
     Record(&'a CallRecord<'a>, &'a str),
     /// All records that the log had at the start were read.
     CaughtUp,
-    /// The log was emptied. Records from before may be missing, because they were not read yet.
+    /// The log was emptied. Records that were not read before that may be missing.
     Emptied,
 }
 
@@ -46,8 +46,8 @@ pub enum FollowStep<'a> {
 /// records. Ends when the function returns false, or when `stop` becomes readable or is closed.
 ///
 /// If the file is renamed, continues with the new file at its path. If that file was renamed
-/// meanwhile too, finds it in the same folder by its first record. If the file is emptied, continues
-/// at its beginning, even if it is larger than before when it is read again.
+/// meanwhile too, finds it in the same folder by its first record. If the file is emptied,
+/// continues at its beginning. Notices this even if the file has already grown beyond its old size.
 pub fn follow_records(
     path: &Path,
     filter: &Filter,
@@ -61,11 +61,10 @@ pub fn follow_records(
     let mut file = FollowedFile::open(path).with_context(context)?;
     let mut has_caught_up = false;
     loop {
-        let mut record = |record: &CallRecord<'_>, line: &str| {
-            // The record lives only in this call.
-            each(FollowStep::Record(record, line))
-        };
-        // Looks for a new file before reading, so that the read has all that precedes the rename.
+        let mut record =
+            |record: &CallRecord<'_>, line: &str| each(FollowStep::Record(record, line));
+        // Looks for a new file before it reads the old one. Otherwise it could miss records that
+        // were written after the read and before the rename.
         let successor = file.successor(path);
         if !file
             .read_lines(|piece| search.check(piece, &mut record))
@@ -77,7 +76,7 @@ pub fn follow_records(
             file.read_unended_line(|piece| search.check(piece, &mut record))?;
             for _ in 0..MAX_RENAMED {
                 let next = search.verifier.next_link();
-                let renamed = next.and_then(|next| FollowedFile::renamed(path, next));
+                let renamed = next.and_then(|next| FollowedFile::find_renamed(path, next));
                 let Some((name, mut renamed)) =
                     renamed.filter(|(_, file)| file.file_id != successor.file_id)
                 else {
@@ -181,7 +180,8 @@ impl FollowedFile {
         Self::open(path).ok()
     }
 
-    /// Returns whether the file still has the last line, and the bytes after it, that were read.
+    /// Returns whether the file still has the bytes that were read last: a line, and the beginning
+    /// of the next one.
     ///
     /// An emptied file can grow beyond its old size before it is read again.
     fn is_unchanged(&self) -> bool {
@@ -195,9 +195,10 @@ impl FollowedFile {
         }
     }
 
-    /// Finds the renamed file that begins with the next record, in the folder of the log. Its name
-    /// begins like the log's name. Also returns its path.
-    fn renamed(path: &Path, next: Link) -> Option<(String, Self)> {
+    /// Finds the renamed file that begins with the record `next`. Also returns the file's path.
+    ///
+    /// Searches the log's folder for files whose names begin like the log's name.
+    fn find_renamed(path: &Path, next: Link) -> Option<(String, Self)> {
         let path = path.canonicalize().ok()?;
         let start = path.file_stem()?.as_bytes();
         let entries = fs::read_dir(path.parent()?).ok()?.flatten();
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn line_counts_once_it_ends() {
+    fn waits_for_end_of_line() {
         let mut written = tempfile::NamedTempFile::new().unwrap();
         let mut followed = FollowedFile::open(written.path()).unwrap();
         let mut read = |text: &[u8]| {

@@ -14,7 +14,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Returns a shutdown that SIGTERM and SIGINT (Ctrl-C) request.
+    /// Returns a shutdown, and requests it at each SIGTERM and SIGINT (Ctrl-C).
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Shutdown {
         let shutdown = Self::default();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let requested = shutdown.clone();
+        let on_signal = shutdown.clone();
         tokio::spawn(async move {
             loop {
                 let signalled = tokio::select! {
@@ -31,7 +31,7 @@ impl Shutdown {
                     signalled = interrupt.recv() => signalled,
                 };
                 match signalled {
-                    Some(()) => requested.request(),
+                    Some(()) => on_signal.request(),
                     None => return,
                 }
             }
@@ -48,8 +48,9 @@ impl Shutdown {
         self.begun.cancel();
     }
 
-    /// Waits until the shutdown is requested. A handler then ends its open streams, as the protocol
-    /// requires.
+    /// Waits until the shutdown is requested.
+    ///
+    /// The caller must then end the handler's open streams, as MCP requires.
     pub async fn requested(&self) {
         self.begun.cancelled().await;
     }

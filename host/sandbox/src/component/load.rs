@@ -38,7 +38,8 @@ impl Loader {
     /// before.
     pub fn cached_definitions(&self, digest: &str) -> Option<Vec<Definition>> {
         let cache = self.cache.as_ref()?;
-        // Without cached code, the host compiles the component, and then asks it again.
+        // Definitions help only together with code. Without it, the host compiles the component
+        // and asks it for its tools.
         if !self.has_code(digest) {
             return None;
         }

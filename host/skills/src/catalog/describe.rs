@@ -16,7 +16,10 @@ use crate::skill_md;
 /// margin.
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
-/// Describes the skill in a folder. The skill's name may differ from the folder's.
+/// Describes the skill in a folder.
+///
+/// `name` is the skill's name in the catalog. It can be longer than `folder_name`: `office.pdf` for
+/// a folder in a folder, or `root2.pdf` for a skill of the second root.
 pub(super) fn describe(
     name: String,
     folder_name: &str,

@@ -84,8 +84,9 @@ fn components_of(built: &[Vec<u8>], guests: &[Guest], folder: &str) -> Component
         .collect()
 }
 
-/// Reports the differences between built and committed components. With `only`, ignores the other
-/// files of the folder. Returns `true` if there are none.
+/// Reports the differences between the built components, the committed ones and the list of
+/// digests in the folder. If `only` is not empty, ignores components of other guests. Returns
+/// `true` if it found no difference.
 fn check(dist: &Dist, folder: &str, components: &Components, only: &[String]) -> Result<bool> {
     let is_checked = |name: &String| only.is_empty() || components.contains_key(name);
     let built: Sums = components

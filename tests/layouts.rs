@@ -252,8 +252,8 @@ fn skill_in_a_skill_is_reported() {
     assert_eq!(
         outer.nested_skills(),
         [
-            "`a`: `inner/b/SKILL.md` counts as a file of this skill: no folder of skills lists \
-             it as a skill; move its folder out of this one, or name the folder above it"
+            "`a`: `inner/b/SKILL.md` counts as a file of this skill, not as a skill: move its \
+             folder out of this one, or name the folder above it as a folder of skills"
         ]
     );
     assert_eq!(

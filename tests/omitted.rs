@@ -193,15 +193,15 @@ fn check_reports_number_and_size_of_omitted_files() {
     };
     assert_eq!(
         finding("a").unwrap(),
-        "lists of the skill's files leave out `.DS_Store` and 6 more: 607 files of 607 bytes \
-         together; `omitted_names` changes that"
+        "lists of the skill's files leave out `.DS_Store` and 6 more: 607 files with 607 \
+         bytes in total; `omitted_names` changes that"
     );
     folders.write("b/SKILL.md", "x");
     assert_eq!(finding("b"), None);
     fs::create_dir(folders.root.join("b/.git")).unwrap();
     let one = finding("b").unwrap();
     assert!(
-        one.contains("leave out `.git`: 0 files of 0 bytes"),
+        one.contains("leave out `.git`: 0 files with 0 bytes in total"),
         "{one}"
     );
 }

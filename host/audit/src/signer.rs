@@ -19,10 +19,12 @@ pub struct LogSigner {
 }
 
 impl LogSigner {
-    /// Reads the configured key, starts the program and connects to the socket.
+    /// Reads the configured key and opens the configured sinks. Returns `None` if no key is
+    /// configured.
     ///
-    /// Only users in `trust` may change the paths to the key and the program. Removes
-    /// `removed_variables` from the program's environment. Returns `None` if no key is configured.
+    /// Starts each sink that is a program, and connects to each that is a socket. Fails if a user
+    /// outside `trust` could replace the key or the program. Removes `removed_variables` from the
+    /// program's environment.
     pub fn start(
         configured: &Checkpoints,
         trust: &Trust,

@@ -29,8 +29,8 @@ use skillhost_program::terminal::{self, format_line};
 pub(crate) struct CallCommand {
     /// Name of the tool
     tool: String,
-    /// Arguments: KEY=VALUE for each, or one JSON object, or `-` to read that
-    /// from stdin
+    /// Arguments: KEY=VALUE for each, or one JSON object, or `-` to read the
+    /// object from stdin
     #[arg(value_name = "KEY=VALUE|JSON")]
     arguments: Vec<String>,
     /// Form of the answer

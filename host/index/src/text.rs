@@ -65,7 +65,8 @@ pub(crate) struct Analyzer {
     /// The number of each folded word's term, or `None` for a stop word.
     words: HashMap<Box<str>, Option<TermNumber>, RandomState>,
     terms: Terms,
-    folded: String,
+    /// A buffer for a folded word, which saves an allocation for each word.
+    fold_buffer: String,
 }
 
 /// A table of terms and their numbers.
@@ -100,7 +101,7 @@ impl Analyzer {
                 numbers: HashMap::default(),
                 texts: Vec::new(),
             },
-            folded: String::new(),
+            fold_buffer: String::new(),
         }
     }
 
@@ -146,7 +147,7 @@ impl Analyzer {
         if written.len() > MAX_WORD_BYTES {
             return;
         }
-        let mut folded = std::mem::take(&mut self.folded);
+        let mut folded = std::mem::take(&mut self.fold_buffer);
         fold_into(written, &mut folded);
         match self.stem(&folded) {
             None => visit(TextToken {
@@ -178,7 +179,7 @@ impl Analyzer {
                 });
             }
         }
-        self.folded = folded;
+        self.fold_buffer = folded;
     }
 
     /// Returns the stem of a folded word and the stem's number, or `None` for a stop word.
@@ -290,7 +291,8 @@ fn sign_length(word: &str, after: &str) -> usize {
 
 /// Passes each pair of neighbours in a run of characters to `visit`.
 ///
-/// A run of one character is a term in Chinese and Korean. In other scripts it is a particle.
+/// A run of one character is a term in Chinese and Korean. Other scripts get no term for it,
+/// because it is usually a particle there.
 fn for_each_gram(
     run: &str,
     script: Script,

@@ -33,7 +33,8 @@ impl RegistryArguments {
         Ok(RegistrySettings {
             credentials: credential_files(),
             authorities: authorities.transpose()?,
-            // Guards against: a registry that is just fast enough in each of many requests.
+            // Guards against: a registry that finishes each of many requests just before the
+            // request's own deadline.
             deadline: Some(Instant::now() + 60 * Duration::from_secs(self.transfer_minutes.into())),
             progress: Some(show_download),
             ..RegistrySettings::default()
@@ -41,7 +42,7 @@ impl RegistryArguments {
     }
 }
 
-/// Returns progress that shows how much of a blob has arrived.
+/// Returns a callback that shows how much of a blob has arrived.
 fn show_download() -> BlobProgress {
     let mut progress = ItemProgress::new();
     Box::new(move |read, size| {

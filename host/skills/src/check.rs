@@ -11,7 +11,7 @@
 //! - `links.rs`, `code_paths.rs`: references to files, which `markdown.rs` finds
 //! - `folder.rs`: whether these files exist
 //! - `linked.rs`: the text of linked files
-//! - `contents.rs`: the other files of a skill
+//! - `contents.rs`: the files of a skill beside its SKILL.md
 //! - `rules.rs`: the table of all rules
 //!
 //! `frontmatter` parses the frontmatter.

@@ -151,7 +151,7 @@ impl Volume {
 
     /// Returns whether lists show the entry's files at another path. This holds for a generation,
     /// and for a symlink into one, except the symlink `NAME` to `..data/NAME`.
-    pub(crate) fn repeats(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+    pub(crate) fn lists_elsewhere(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         if self.is_current(name) || is_generation(name) {
             return true;
         }

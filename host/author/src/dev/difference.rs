@@ -4,7 +4,9 @@ use skillhost::{Definition, Line};
 
 use skillhost_program::terminal::format_line;
 
-/// Describes the size of a component, and its change.
+/// Describes the size of a component, and how it changed since the last build.
+///
+/// `before` is 0 for the first build.
 pub(super) fn size(before: usize, now: usize) -> String {
     match before {
         0 => format!("{now} bytes"),

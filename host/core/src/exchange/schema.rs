@@ -1,13 +1,14 @@
 //! JSON Schemas for model APIs. A keyword that an API does not support may be dropped,
 //! because the host still checks the arguments and tells the model what is wrong. Keywords
-//! that define which values can be written at all must stay.
+//! that define the structure of a value, such as `prefixItems`, must stay: without them, the
+//! model does not know what to write.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords that limit no value, or that models do not need.
-const UNLIMITING: [&str; 15] = [
+/// Keywords that are dropped without a report: they limit no value, or models do not need them.
+const DROPPED_SILENTLY: [&str; 15] = [
     "$anchor",
     "$comment",
     "$defs",
@@ -42,7 +43,7 @@ const GEMINI_KEYWORDS: [&str; 10] = [
     "pattern",
 ];
 
-/// Keywords that define possible values and that Gemini's `Schema` does not support.
+/// Keywords that define the structure of a value, and that Gemini's `Schema` does not support.
 const BEYOND_GEMINI: [&str; 5] = [
     "allOf",
     "patternProperties",
@@ -140,7 +141,8 @@ fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<Stri
     Some(subset)
 }
 
-/// Adds the keywords of a schema that limit values, and that its translation `written` drops.
+/// Adds to `dropped` each keyword that limits values and is missing in `written`, the translation
+/// of the schema.
 pub(super) fn add_dropped<'a>(
     schema: &'a Map<String, Value>,
     written: &Map<String, Value>,
@@ -172,7 +174,7 @@ pub(super) fn add_dropped<'a>(
                     add_dropped(choice, written, dropped);
                 }
             }
-            _ if inner.is_some() || UNLIMITING.contains(&keyword.as_str()) => {}
+            _ if inner.is_some() || DROPPED_SILENTLY.contains(&keyword.as_str()) => {}
             // An empty list requires nothing.
             ("required", ..) if value.as_array().is_some_and(Vec::is_empty) => {}
             _ => drop(dropped.insert(keyword)),
@@ -204,10 +206,10 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     (!values.is_empty() && values.iter().all(is_allowed)).then_some(values)
 }
 
-/// Returns the other schema of a choice between null and one schema.
+/// Returns `S` if the schema is a choice between null and one schema `S`.
 ///
-/// The outer `Option` is `None` if the schema is not a choice; the inner one, if it is another
-/// choice.
+/// The outer `Option` is `None` if the schema is not a choice. The inner one is `None` if it is a
+/// choice of another form.
 fn nullable_choice(schema: &Map<String, Value>) -> Option<Option<&Value>> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_subset_refuses_other_schemas() {
+    fn gemini_subset_refuses_schemas_it_cannot_express() {
         for given in [
             json!({}),
             json!({"type": ["string", "integer"]}),

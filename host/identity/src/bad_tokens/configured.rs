@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn refuses_unusable_key_sets() {
+fn refuses_invalid_key_sets_and_skips_unusable_keys() {
     use crate::keys::KeySet;
 
     let keys = TestKeys::new();
     assert!(KeySet::parse(keys.set().to_string().as_bytes()).is_ok());
     let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
     let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
-    let shared = json!({"keys": [keys.set()["keys"][4]]}).to_string();
+    let agreement = json!({"keys": [keys.set()["keys"][4]]}).to_string();
     let mut nameless = keys.set()["keys"][0].clone();
     nameless.as_object_mut().unwrap().remove("kid");
     let nameless = json!({"keys": [nameless]}).to_string();
@@ -30,7 +30,7 @@ fn refuses_unusable_key_sets() {
     for set in [
         r#"{"keys": []}"#,
         r#"{"keys": [1, null, "x", {}]}"#,
-        &shared,
+        &agreement,
         &nameless,
         &long,
     ] {

@@ -47,8 +47,8 @@ pub fn call_line(tool: &str, arguments: &Value) -> Line {
     ))
 }
 
-/// Returns `[Tool Result] …` with the model's text, for a person. Further lines are
-/// indented, so that no text looks like another call or result.
+/// Returns `[Tool Result] …` with the text that the model reads, for a person. Further lines
+/// are indented, so that no text looks like another call or result.
 pub fn result_lines(model_text: &str) -> Vec<Line> {
     let text = format!("[Tool Result] {}", model_text.trim_end_matches('\n'));
     let mut lines = text.lines();

@@ -1,4 +1,5 @@
-//! Checks the other files of a skill: reports files that lists leave out, and each nested SKILL.md.
+//! Checks the files of a skill beside its SKILL.md: reports those that lists leave out, and each
+//! nested SKILL.md.
 //!
 //! The walk through the folder is bounded. It reads names and sizes, and opens no file.
 
@@ -20,13 +21,14 @@ pub(crate) const MAX_ENTRIES: usize = 20_000;
 /// The maximum depth of a walk. Guards against: very deeply nested folders.
 const MAX_DEPTH: usize = 32;
 
-/// The rules for the other files.
+/// The rules for the files beside SKILL.md.
 pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "nested-skill",
-        "The folder contains another SKILL.md, which the body does not refer to and no folder of \
-         skills lists.",
-        "Move the inner skill's folder out of this one, or name the folder above it.",
+        "The folder contains another SKILL.md that is not listed as a skill and that the body does \
+         not refer to.",
+        "Move the inner skill's folder out of this one, or name the folder above it as a folder of \
+         skills.",
     ),
     Rule::warning(
         "omitted-files",
@@ -53,8 +55,8 @@ struct TotalSize {
     is_cut: bool,
 }
 
-/// Returns the findings about the other files of a skill. `is_expected` returns whether an inner
-/// folder is allowed to have a SKILL.md.
+/// Returns the findings about the files of a skill beside its SKILL.md. `is_expected` returns
+/// whether an inner folder is allowed to have a SKILL.md.
 pub(crate) fn findings(
     folder: &Folder,
     names: &OmittedNames,
@@ -75,12 +77,12 @@ pub(crate) fn nested_problem(skills: &[String]) -> Option<String> {
     let first = quoted(&format!("{}/SKILL.md", skills.first()?));
     Some(match skills.len() {
         1 => format!(
-            "{first} counts as a file of this skill: no folder of skills lists it as a skill; \
-             move its folder out of this one, or name the folder above it"
+            "{first} counts as a file of this skill, not as a skill: move its folder out of this \
+             one, or name the folder above it as a folder of skills"
         ),
         many => format!(
-            "{first} and {} more count as files of this skill: no folder of skills lists them as \
-             skills; move their folders out of this one, or name the folders above them",
+            "{first} and {} more count as files of this skill, not as skills: move their folders \
+             out of this one, or name the folders above them as folders of skills",
             many - 1
         ),
     })
@@ -103,8 +105,8 @@ fn omitted_problem(folder: &Folder, omitted: &[String]) -> Option<String> {
         files => format!("{files} files"),
     };
     Some(format!(
-        "lists of the skill's files leave out {first}{more}: {least}{files} of {bytes} bytes \
-         together; `omitted_names` changes that"
+        "lists of the skill's files leave out {first}{more}: {least}{files} with {bytes} \
+         bytes in total; `omitted_names` changes that"
     ))
 }
 
@@ -115,14 +117,14 @@ impl SkillContents {
         let folder = folder.without(names);
         let mut contents = Self::default();
         let mut folders = VecDeque::from([(String::new(), 0, false)]);
-        while let Some((path, depth, mut is_inside)) = folders.pop_front() {
+        while let Some((path, depth, mut is_in_nested_skill)) = folders.pop_front() {
             let Some((opened, entries)) = list(&folder, &path, left) else {
                 continue;
             };
             let is_skill = |entry: &ListedEntry| is_skill_md(&entry.name) && !entry.kind.is_dir();
-            if depth > 0 && !is_inside && entries.iter().any(is_skill) {
+            if depth > 0 && !is_in_nested_skill && entries.iter().any(is_skill) {
                 contents.skills.push(path.clone());
-                is_inside = true;
+                is_in_nested_skill = true;
             }
             let handle = opened.handle();
             let volume = Volume::of(handle.as_fd());
@@ -133,9 +135,10 @@ impl SkillContents {
                 let inner = join(&path, name);
                 let volume = volume.as_ref();
                 if let Some(volume) = volume
-                    && volume.repeats(handle.as_fd(), &entry.name)
+                    && volume.lists_elsewhere(handle.as_fd(), &entry.name)
                 {
-                    // Files with a symlink in the volume are reported at that symlink.
+                    // Lists show a file of the current generation only through the symlink
+                    // with its name, so they leave out a file without such a symlink.
                     if volume.is_current(&entry.name) {
                         let entries = list(&folder, &inner, left);
                         let entries = entries.into_iter().flat_map(|(_, entries)| entries);
@@ -155,7 +158,7 @@ impl SkillContents {
                 if opened.leaves_out(&entry.name) {
                     contents.omitted.push(inner);
                 } else if is_folder && depth < MAX_DEPTH {
-                    folders.push_back((inner, depth + 1, is_inside));
+                    folders.push_back((inner, depth + 1, is_in_nested_skill));
                 }
             }
         }

@@ -212,7 +212,7 @@ fn signed_component_goes_from_author_to_call() {
     assert!(lock.contains("signer = \"key:"), "{lock}");
     user.run_ok(&["lock", "--check"]);
     // Nothing below needs the network. An added component has no grant.
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     let refused = user.call();
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(
@@ -228,7 +228,7 @@ fn signed_component_goes_from_author_to_call() {
     );
     let grants = user.run_ok(&["grants", "--all", "count_lines"]);
     assert!(grants.contains("count_lines (from csv.wasm)"), "{grants}");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     // Only `fetch` gets missing bytes.
     fs::remove_dir_all(user.path("data")).unwrap();
     let error = user.call();
@@ -237,7 +237,7 @@ fn signed_component_goes_from_author_to_call() {
         error.stderr.contains("`skillhost fetch` gets it"),
         "{error:?}"
     );
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert!(
         user.run_err(1, &["lock", "--check"])
             .contains("`skillhost fetch` gets it")
@@ -481,12 +481,12 @@ fn refuses_components_that_differ_from_lock() {
     }
     user.program.write("skillhost.toml", &config);
     // `fetch` asks the configured source alone.
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     user.program
         .write("skillhost.lock", lock.replace("acme/csv", "evil/csv"));
     let error = user.run_err(4, &["fetch"]);
     assert!(error.contains("`skillhost update csv` locks it"), "{error}");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     // A symlink would name another file to write.
     fs::rename(user.path("skillhost.lock"), user.path("other.lock")).unwrap();
     std::os::unix::fs::symlink("other.lock", user.path("skillhost.lock")).unwrap();
@@ -634,7 +634,7 @@ fn push_signs_only_with_private_p256_keys() {
         let error = user.run_err(4, &["push", &reference, "--key", key]);
         assert!(error.contains(why), "{error}");
     }
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }
 
 /// Returns a user who has added a component or a skill, its name, and the option for its kind.

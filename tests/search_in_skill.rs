@@ -54,7 +54,7 @@ fn conforms_and_its_cases_pass() {
 }
 
 #[test]
-fn finds_text_in_order_except_binary_and_outside() {
+fn finds_only_text_files_of_skill_in_order() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# Needle\nhay\nNEEDLE and hay\n");
     folders.write("a/b.txt", "hay\r\nneedle\r\n");

@@ -27,7 +27,7 @@ fn bundle_file_carries_components_without_network() {
     );
     assert!(shown.contains("signer: the key "), "{shown}");
     let user = receiver(&author, &["air.tar", "acme.pub", "evil.pub"]);
-    author.registry.take_heads();
+    author.registry.take_request_heads();
     let import = ["bundle", "import", "air.tar", "--key", "acme.pub"];
     let pattern = format!("oci://{}/acme/*", author.registry.authority);
     user.append(&format!(
@@ -76,8 +76,8 @@ fn bundle_file_carries_components_without_network() {
     ]);
     assert_eq!(user.call().code, 0);
     user.run_ok(&["rollback", "csv"]);
-    assert_eq!(author.registry.take_heads(), [""; 0]);
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(author.registry.take_request_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn bundle_file_carries_skills_without_network() {
     author.run_ok(&["rollback", "report"]);
     author.run_ok(&["bundle", "export", "old.tar"]);
     let user = receiver(&author, &["air.tar", "old.tar", "acme.pub"]);
-    author.registry.take_heads();
+    author.registry.take_request_heads();
     let pattern = format!("oci://{}/acme/*", author.registry.authority);
     user.append(&format!(
         "require_signatures = true\n[trust.\"{pattern}\"]\nkeys = [\"acme.pub\"]\n"
@@ -139,8 +139,8 @@ fn bundle_file_carries_skills_without_network() {
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
     user.run_ok(&["rollback", "report"]);
     assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
-    assert_eq!(author.registry.take_heads(), [""; 0]);
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(author.registry.take_request_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }
 
 #[test]

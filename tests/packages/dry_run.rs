@@ -51,7 +51,7 @@ fn dry_run_reports_problems_and_pushes_nothing() {
         shown.contains(&total) && shown.ends_with("; nothing was pushed\n"),
         "{shown}"
     );
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }
 
 #[test]
@@ -95,5 +95,5 @@ fn reports_refused_components_as_errors() {
     }
     let error = user.run_err(2, &["push", &good, "--output", "json"]);
     assert!(error.contains("--dry-run"), "{error}");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }

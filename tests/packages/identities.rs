@@ -53,7 +53,7 @@ fn new_user() -> User {
 }
 
 #[test]
-fn workflow_signs_what_is_added_and_called() {
+fn adds_and_calls_component_signed_by_workflow() {
     let user = new_user();
     let service = SigningService::new();
     trust(&user, &service);
@@ -75,14 +75,14 @@ fn workflow_signs_what_is_added_and_called() {
         assert!(lock.contains(line), "{line}: {lock}");
     }
     user.append(GRANT);
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     let run = user.call();
     assert!(
         run.code == 0 && run.stdout.starts_with("2 lines"),
         "{run:?}"
     );
     user.run_ok(&["lock", "--check"]);
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     // Each load applies the current rule, and the lock file cannot change who signed.
     let config = user.files()[0].clone().unwrap();
     for (from, to, why) in [
@@ -127,12 +127,12 @@ fn next_release_needs_no_new_trust() {
     trust(&user, &service);
     push(&user, &count_lines(), &service, &Signing::default());
     user.run_ok(&["add", &user.reference()]);
-    let next = |change: fn(&mut Signing)| {
+    let signing_with = |change: fn(&mut Signing)| {
         let mut signing = Signing::default();
         change(&mut signing);
         signing
     };
-    let second = next(|it| {
+    let second = signing_with(|it| {
         it.identity = it.identity.replace("/v1", "/v2");
         it.git_ref = Some("refs/tags/v2".to_owned());
     });
@@ -140,7 +140,8 @@ fn next_release_needs_no_new_trust() {
     push(&user, &component, &service, &second);
     let shown = user.run_ok(&["update"]);
     assert!(shown.contains("at refs/tags/v2"), "{shown}");
-    let other = next(|it| it.repository = Some("https://forge.example/evil/csv".to_owned()));
+    let other =
+        signing_with(|it| it.repository = Some("https://forge.example/evil/csv".to_owned()));
     let component = with_section(component, r#"{"network": []}"#);
     push(&user, &component, &service, &other);
     let error = user.run_err(4, &["update"]);

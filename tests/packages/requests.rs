@@ -22,7 +22,7 @@ fn user() -> User {
     );
     user.program.write("catalog.toml", catalog);
     user.append("[packages]\ncatalog = \"catalog.toml\"\n");
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     user
 }
 
@@ -78,7 +78,7 @@ fn operator_adds_package_that_agent_requested() {
         assert!(!failed && text.contains("Nothing is installed"), "{text}");
     }
     assert_eq!(user.files(), before);
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert!(!has_tool(&mut client, "count_lines"));
     let shown = user.run_ok(&["requests"]);
     let [first, asked, description] = shown.lines().collect::<Vec<_>>()[..] else {

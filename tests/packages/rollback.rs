@@ -71,7 +71,7 @@ fn rolls_back_skill_once_without_a_network() {
         user.run_ok(&["store", "clean"]),
         "removed 0 files of 0 bytes\n"
     );
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     let shown = user.run_ok(&["rollback", "report"]);
     for part in [
         "  version: 1.1.0 -> 1.0.0\n",
@@ -82,7 +82,7 @@ fn rolls_back_skill_once_without_a_network() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("same.py"), "{shown}");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert_eq!(user.lock().matches("version = ").count(), 1);
     user.run_ok(&["lock", "--check"]);
     assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
@@ -204,12 +204,12 @@ fn rolls_back_once_without_a_network() {
         user.run_ok(&["store", "clean"]),
         "removed 0 files of 0 bytes\n"
     );
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     let shown = user.run_ok(&["rollback", "csv"]);
     assert!(shown.contains("  version: 1.1.0 -> 1.0.0\n"), "{shown}");
     let deny = format!("`skillhost deny {}`", digest_of(&lock, "manifest", 0));
     assert!(shown.contains(&deny), "{shown}");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert_eq!(user.lock().matches("version = ").count(), 1);
     assert_eq!(digest_of(&user.lock(), "version", 0), "1.0.0");
     user.run_ok(&["lock", "--check"]);

@@ -95,7 +95,7 @@ fn signed_skill_goes_from_author_to_call() {
     );
 
     // Calls need no network.
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     let read = user.read_skill();
     assert_eq!(read.code, 0, "{read:?}");
     assert!(read.stdout.contains("# Reports"), "{read:?}");
@@ -107,7 +107,7 @@ fn signed_skill_goes_from_author_to_call() {
     assert!(user.run_ok(&["store", "list"]).contains("files of report"));
     user.run_ok(&["store", "clean"]);
     assert_eq!(user.read_skill().code, 0);
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
 
     // Only `fetch` gets missing bytes.
     fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
@@ -117,7 +117,7 @@ fn signed_skill_goes_from_author_to_call() {
         error.stderr.contains("`skillhost fetch` gets it"),
         "{error:?}"
     );
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert_eq!(user.run_ok(&["fetch"]), "report: fetched\n");
     assert_eq!(user.run_ok(&["fetch"]), "report: in the store\n");
     assert_eq!(user.read_skill().code, 0);
@@ -160,9 +160,9 @@ fn changed_files_are_not_served() {
         assert!(error.stderr.contains(part), "{part}: {error:?}");
     }
     user.run_err(1, &["lock", "--check"]);
-    user.registry.take_heads();
+    user.registry.take_request_heads();
     assert_eq!(user.run_ok(&["fetch"]), "report: unpacked again\n");
-    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert_eq!(user.read_skill().code, 0);
 }
 

@@ -149,7 +149,7 @@ fn lists_skills_as_every_client_accepts_them() {
         ("twice", "its folder also has `docs`"),
         (
             "mismatch",
-            "the entry of this skill is skill://mismatch/other/SKILL.md",
+            "the entry of this skill has the URI skill://mismatch/other/SKILL.md",
         ),
         ("binary", "not UTF-8"),
         ("empty", "`SKILL.md` is missing"),

@@ -95,7 +95,7 @@ impl TestRegistry {
     }
 
     /// Returns the heads of all requests since the last call.
-    pub(crate) fn take_heads(&self) -> Vec<String> {
+    pub(crate) fn take_request_heads(&self) -> Vec<String> {
         std::mem::take(&mut *self.shared.heads.lock().unwrap())
     }
 

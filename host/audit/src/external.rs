@@ -114,8 +114,8 @@ impl ExternalCheckpoints {
         self.chains.contains_key(chain)
     }
 
-    /// Returns whether the log has a record of a chain with external checkpoints.
-    pub(crate) fn is_in_log(&self, chain: &[u8; NAME_BYTES]) -> bool {
+    /// Returns whether a record of a chain with external checkpoints was noted.
+    pub(crate) fn has_noted_record(&self, chain: &[u8; NAME_BYTES]) -> bool {
         let chain = self.chains.get(chain);
         chain.is_some_and(|chain| chain.in_log.is_some())
     }

@@ -51,7 +51,7 @@ pub struct Verifier {
     has_chain: bool,
     /// The time of the first record of a chain.
     first_time: Option<RecordTime>,
-    /// The lines of files that have whole lines but no chain.
+    /// The gap of each earlier file that has unchained lines and no record of a chain.
     unchained_files: Vec<Gap>,
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
@@ -63,7 +63,8 @@ pub struct Verifier {
     unproven_before: u64,
     /// The number of calls of this chain before its first checkpoint. `None` after it.
     before_checkpoint: Option<u64>,
-    /// True if the last record has a problem. The digest in the next record shows it again.
+    /// True if a problem of the last record was reported. If the next record then has the wrong
+    /// digest, this is the same problem.
     is_last_reported: bool,
     /// The ids of unknown keys that were reported.
     other_keys: BTreeSet<String>,
@@ -193,7 +194,7 @@ impl Verifier {
 
     /// Continues with another file.
     pub fn start_file(&mut self, name: &str) {
-        // The chain continues after it, in the next file.
+        // The log continues, so the record was not torn. Only its line feed is missing.
         if let Some(record) = self.unended_record.take() {
             self.check_line(&record);
         }
@@ -228,7 +229,8 @@ impl Verifier {
         let (link, is_renumbered) = self.with_right_number(link);
         let next = link.next_after(line);
         let (position, problem) = if is_renumbered {
-            let problem = "its number was changed: it follows the record before it".to_owned();
+            let problem =
+                "its number was changed: the rest of it follows the record before it".to_owned();
             (Position::Broken, Some(problem))
         } else {
             self.classify(link, &next.chain, event.as_ref())
@@ -242,9 +244,9 @@ impl Verifier {
         self.first_time = self.first_time.or_else(|| time_of(line));
         let gap_lines = self.gap.lines;
         let has_bad_gap = self.close_gap(link, event.as_ref());
-        let explained = if has_bad_gap { gap_lines } else { 0 };
+        let reported_gap_lines = if has_bad_gap { gap_lines } else { 0 };
         if let Some(problem) = problem
-            && !self.is_explained(link, position, explained)
+            && !self.is_explained(link, position, reported_gap_lines)
         {
             self.add_problem(Some(link.sequence), problem);
         }
@@ -350,9 +352,10 @@ impl Verifier {
         if link == next {
             return (Position::Follows, None);
         }
-        // Two chains belong to one log only if both have external checkpoints.
+        // Two chains belong to one log only if both have external checkpoints. A chain never
+        // returns after another one.
         let is_external = self.external.has_chain(&next.chain) && self.external.has_chain(chain);
-        if begins && is_external && !self.external.is_in_log(chain) {
+        if begins && is_external && !self.external.has_noted_record(chain) {
             self.begin_chain();
             // Old files are removed only from the beginning of a log, never between two other files.
             let problem = (link != Link::FIRST).then(|| {

@@ -72,7 +72,7 @@ impl Token {
         Self { digest }
     }
 
-    /// Returns whether this token has a digest, in constant time.
+    /// Returns whether this is the token's digest, in constant time.
     pub(crate) fn has_digest(&self, digest: &[u8; 32]) -> bool {
         let differing_bits = digest
             .iter()
@@ -118,7 +118,7 @@ mod tests {
         let token = Token::new("0123456789abcdef").unwrap();
         assert!(token.has_digest(&digest(b"0123456789abcdef")));
         assert_eq!(token, Token::from_digest(digest(b"0123456789abcdef")));
-        // A digest that differs in a few bits does not match either.
+        // If differences between bytes cancelled out, some of so many digests would match.
         for number in 0..5_000 {
             let wrong = format!("0123456789{number:06}");
             assert!(!token.has_digest(&digest(wrong.as_bytes())), "{wrong}");

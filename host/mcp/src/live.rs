@@ -611,7 +611,7 @@ impl LiveHost {
     }
 
     /// Compares the current offer with the last one, and notifies clients of changes.
-    pub(crate) async fn check_offer(&self) {
+    pub(crate) async fn notify_if_offer_changed(&self) {
         if let Some(host) = self.loaded() {
             self.compare(offer(&host).await).await;
         }

@@ -34,9 +34,10 @@ use skillhost::{
 use skillhost_sandbox::granted_skills::opaque_cursor;
 use skillhost_skills::text::media_type;
 
-/// The maximum number of resources of a page, with about 200 bytes each. Longer resources fill a
-/// page [by their bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's
-/// buffers. Pages are not small either, because a client may stop after 64 of them.
+/// The maximum number of resources of a page, with about 200 bytes each. A page of longer
+/// resources ends earlier, at its [maximum of bytes](super::page::PAGE_BYTES). Guards against: a
+/// listing that fills a client's buffers. Pages are not small either, because a client may stop
+/// after 64 of them.
 const PAGE_RESOURCES: usize = 1_000;
 
 /// The maximum number of skills that are read for a page, each by a call. Guards against: a listing
@@ -173,7 +174,7 @@ pub(crate) async fn read(
     let resources = reader(live, caller).await?;
     let call_lease = lease.clone();
     let call = async move {
-        let uri = in_folder(&resources, uri);
+        let uri = without_entry_name(&resources, uri);
         let path = uri.path.unwrap_or_default();
         let contents = match &*path {
             "" => Err(ResourceError::IsDirectory),
@@ -230,7 +231,7 @@ pub(crate) async fn directory(
     let resources = reader(live, caller).await?;
     let folder = uri.clone();
     let call = async move {
-        let folder = in_folder(&resources, folder);
+        let folder = without_entry_name(&resources, folder);
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
@@ -282,7 +283,7 @@ pub(crate) fn not_served() -> ErrorData {
 /// it. Returns the URI unchanged if the folder has a file or folder of that name.
 ///
 /// [entry]: entry_name
-pub(super) fn in_folder(resources: &SkillResources, uri: SkillUri) -> SkillUri {
+pub(super) fn without_entry_name(resources: &SkillResources, uri: SkillUri) -> SkillUri {
     let Some(path) = &uri.path else {
         return uri;
     };

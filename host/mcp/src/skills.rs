@@ -20,14 +20,15 @@ use super::faults::SkillFault;
 use super::live::LiveHost;
 use super::page::{PageSize, json_bytes};
 use super::resources::{
-    check_host, cursor, cursor_error, in_folder, not_found, parse, read_error, reader, skills_from,
+    check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
+    without_entry_name,
 };
 use skillhost::{Caller, ResourceError, SkillFiles, SkillResources, Unlisted};
 use skillhost_sandbox::granted_skills::opaque_cursor;
 
-/// The maximum number of entries of a page. Long entries fill a page [by their
-/// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. Pages
-/// are not small either, because a client may stop after 64 of them.
+/// The maximum number of entries of a page. A page of long entries ends earlier, at its [maximum
+/// of bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers.
+/// Pages are not small either, because a client may stop after 64 of them.
 const PAGE_SKILLS: usize = 200;
 
 /// The number of files after which a page ends. Each takes about 150 bytes. Guards against:
@@ -40,7 +41,7 @@ const MAX_SKILLS_READ: usize = 256;
 
 /// The number of digested bytes after which a page ends. Guards against: a page that takes a
 /// minute.
-const PAGE_BYTES: u64 = 32 << 20;
+const PAGE_DIGESTED_BYTES: u64 = 32 << 20;
 
 /// Returns the description of the extension in the server's capabilities.
 pub(crate) fn extension() -> Option<ExtensionCapabilities> {
@@ -62,7 +63,8 @@ pub(crate) async fn list(
         .map_err(cursor_error)?
         .unwrap_or_default();
     if !from.is_empty() && !from.starts_with('.') {
-        // The cursor names the last skill of a page. With a NUL, it sorts just after that skill.
+        // This cursor is not opaque: it names the last skill of a page. With a NUL, it sorts just
+        // after that skill.
         from.push('\0');
     }
     let resources = reader(live, caller).await?;
@@ -80,9 +82,9 @@ pub(crate) async fn list(
             read_for_listing(&name, files)
         }
     });
-    let (mut page_end, mut last) = (None, None);
+    let (mut did_not_fit, mut last) = (None, None);
     while files < PAGE_FILES
-        && bytes < PAGE_BYTES
+        && bytes < PAGE_DIGESTED_BYTES
         && let wanted @ 1.. = PAGE_SKILLS - result.skills.len()
         && let Some((name, read)) = skills.next(wanted).await?
     {
@@ -96,7 +98,7 @@ pub(crate) async fn list(
                 faults.set(&name, SkillFault::LongEntry, &why);
             }
             Ok(listed) if !size.add(listed.json_bytes) => {
-                (page_end, last) = (Some(name), previous);
+                (did_not_fit, last) = (Some(name), previous);
                 break;
             }
             Ok(listed) => {
@@ -118,9 +120,10 @@ pub(crate) async fn list(
         }
     }
     live.answer_lease().reserve_and_wait(size.bytes()).await?;
-    match page_end.or_else(|| skills.into_next_name()).or(next) {
+    match did_not_fit.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => {
-            // The cursor may name a skill that the page shows. The name of another becomes opaque.
+            // The cursor may name a skill that the page shows. Any other skill may be hidden from
+            // this client, so the cursor then has a digest of its name.
             let position = last.unwrap_or_else(|| opaque_cursor(&next));
             result.next_cursor = Some(cursor::encode(LISTING, [&position]));
         }
@@ -228,7 +231,7 @@ pub(crate) async fn get(
     let skill = uri.skill.clone();
     let resources = reader(live, caller).await?;
     let call = async move {
-        match in_folder(&resources, uri) {
+        match without_entry_name(&resources, uri) {
             uri if uri.path.as_deref() == Some(SKILL_MD) => {
                 Ok(read_files(&resources, &uri.skill, Form::Verbatim).await)
             }
@@ -246,7 +249,7 @@ pub(crate) async fn get(
             Ok(GetSkillResult::new(skill))
         }
         Ok(skill) => {
-            let why = format!("the entry of this skill is {}", skill.uri);
+            let why = format!("the entry of this skill has the URI {}", skill.uri);
             Err(not_found(not_found_code, &request.uri, &why))
         }
         Err((_, why)) => {

@@ -85,11 +85,14 @@ impl LiveHost {
 }
 
 async fn handle_changes(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
-    tokio::join!(keep_current(&live, &pending), keep_denials(&live, &pending));
+    tokio::join!(
+        keep_current(&live, &pending),
+        enforce_denials(&live, &pending)
+    );
 }
 
 /// Stops serving what the operator denies. Does not wait for components that are being compiled.
-async fn keep_denials(live: &LiveHost, pending: &PendingChanges) {
+async fn enforce_denials(live: &LiveHost, pending: &PendingChanges) {
     let mut settings = pending.settings();
     live.serving().await;
     while settings.changed().await.is_ok() {
@@ -106,11 +109,11 @@ async fn keep_current(live: &LiveHost, pending: &PendingChanges) {
         let changed = pending.next().await;
         let start = Instant::now();
         let mut settings = pending.settings();
-        let has_settings = changed.settings && live.read_settings().await;
-        if changed.tools || changed.roots || has_settings {
+        let has_new_settings = changed.settings && live.read_settings().await;
+        if changed.tools || changed.roots || has_new_settings {
             live.reload().await;
         } else {
-            live.check_offer().await;
+            live.notify_if_offer_changed().await;
         }
         if changed.skills || changed.roots {
             live.notify_skills_changed().await;
@@ -129,10 +132,11 @@ async fn keep_current(live: &LiveHost, pending: &PendingChanges) {
 /// without skills.
 async fn warn_of_empty_roots(live: &LiveHost, before: Vec<String>) -> Vec<String> {
     let now = live.advice().await;
-    // Advice about a root that was empty before may change with its contents.
+    // More advice means another empty root. Changed advice alone does not: its text also depends
+    // on the other contents of the root.
     if now.len() > before.len() {
-        for root in now.iter().filter(|root| !before.contains(root)) {
-            tracing::warn!("{}", Line::new(root));
+        for advice in now.iter().filter(|advice| !before.contains(advice)) {
+            tracing::warn!("{}", Line::new(advice));
         }
     }
     now

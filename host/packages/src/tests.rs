@@ -184,7 +184,7 @@ fn pulls_component_by_tag_and_digest() {
         CONTENT
     );
     // A tag may move between two requests, so it is resolved once.
-    let heads = setup.registry.take_heads();
+    let heads = setup.registry.take_request_heads();
     let of_tag = heads.iter().filter(|head| head.contains("/manifests/1 "));
     assert_eq!(of_tag.count(), 1);
     let accept = header(&heads[0], "accept");
@@ -211,7 +211,7 @@ fn pulls_component_by_tag_and_digest() {
     assert!(
         setup
             .registry
-            .take_heads()
+            .take_request_heads()
             .iter()
             .all(|head| !head.contains("/blobs/"))
     );
@@ -483,14 +483,14 @@ fn sends_credentials_only_to_the_registry() {
     });
     setup.pull(None).unwrap();
     let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
-    let heads = setup.registry.take_heads();
+    let heads = setup.registry.take_request_heads();
     // The first request has no credentials, because the registry must ask for them.
     let sent: Vec<_> = heads
         .iter()
         .map(|head| header(head, "authorization"))
         .collect();
     assert_eq!(sent, ["", &basic, &basic]);
-    let heads = other.take_heads();
+    let heads = other.take_request_heads();
     assert_eq!(heads.len(), 1);
     assert_eq!(header(&heads[0], "authorization"), "");
 }
@@ -559,7 +559,7 @@ fn token_service_elsewhere_gets_no_credentials() {
         assert!(error.contains(why), "{challenge}: {error}");
         assert!(!error.contains("secret"), "{error}");
     }
-    assert_eq!(elsewhere.take_heads(), [""; 0]);
+    assert_eq!(elsewhere.take_request_heads(), [""; 0]);
 }
 
 /// Returns a registry and a token service with TLS, and the file of their authority.
@@ -607,10 +607,10 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
         raw("200 OK", &[], b"{\"token\": \"public\"}")
     });
     setup.pull(None).unwrap();
-    let heads = service.take_heads();
+    let heads = service.take_request_heads();
     assert_eq!(heads.len(), 1);
     assert_eq!(header(&heads[0], "authorization"), "");
-    for head in setup.registry.take_heads() {
+    for head in setup.registry.take_request_heads() {
         assert!(
             !header(&head, "authorization").starts_with("Basic"),
             "{head}"
@@ -722,7 +722,7 @@ fn resumes_broken_downloads() {
         match expected {
             Ok(ranges) => {
                 setup.pull(None).unwrap();
-                let heads = setup.registry.take_heads();
+                let heads = setup.registry.take_request_heads();
                 let blobs = heads.iter().filter(|head| head.contains("/blobs/"));
                 let sent: Vec<String> = blobs.map(|head| range(head)).collect();
                 assert_eq!(sent, ranges, "{what}");
@@ -735,7 +735,7 @@ fn resumes_broken_downloads() {
             Err(why) => {
                 let error = setup.error(None);
                 assert!(error.contains(why), "{what}: {error}");
-                let heads = setup.registry.take_heads();
+                let heads = setup.registry.take_request_heads();
                 let blobs = heads.iter().filter(|head| head.contains("/blobs/"));
                 assert!(blobs.count() <= 4, "{what}");
             }
@@ -761,7 +761,7 @@ fn resumes_at_target_of_redirect() {
         is_blob.then(|| Answer::Raw(answer("307 X", &[("location", &target)], b"")))
     });
     setup.pull(None).unwrap();
-    let ranges = elsewhere.take_heads();
+    let ranges = elsewhere.take_request_heads();
     let ranges: Vec<String> = ranges.iter().map(|head| header(head, "range")).collect();
     assert_eq!(ranges, ["", "bytes=12-"]);
 }
@@ -924,7 +924,7 @@ fn junk_does_not_hide_a_signature() {
         let mut list = signed.clone();
         list["manifests"] = others.chain([signature.clone()]).collect();
         setup.registry.put_manifest(&tag, &list);
-        setup.registry.take_heads();
+        setup.registry.take_request_heads();
     };
     let mut as_cosign_lists_it = good.clone();
     as_cosign_lists_it[TYPE] = EMPTY.into();
@@ -958,7 +958,7 @@ fn junk_does_not_hide_a_signature() {
     for (junk, signature, requests) in cases {
         list(junk, signature);
         assert_eq!(setup.pull(Some(&keys)).unwrap().manifest, digest);
-        let heads = setup.registry.take_heads();
+        let heads = setup.registry.take_request_heads();
         let of_manifests = heads
             .iter()
             .filter(|head| head.contains("/manifests/sha256:"));

@@ -4,8 +4,8 @@ use skillhost_guest::{Access, Failure, Output, Tool, http, log, variable};
 
 /// The maximum bytes of a read.
 const BYTES: u64 = 64;
-/// A limit above the memory of a call.
-const WHOLE: u64 = 1 << 30;
+/// A limit that no file reaches, because it exceeds the memory of a call.
+const UNLIMITED: u64 = 1 << 30;
 /// The maximum names of a listing.
 const NAMES: usize = 12;
 
@@ -45,7 +45,7 @@ fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
             Ok(Output::text(bytes.join(" ")))
         }
         "text" => Ok(Output::text(folder.read_text(path, BYTES)?)),
-        "whole" => Ok(Output::text(folder.read_text(path, WHOLE)?)),
+        "whole" => Ok(Output::text(folder.read_text(path, UNLIMITED)?)),
         "answer" => folder.answer_file(path, BYTES),
         "record" => Ok(Output::text("a text").with(&Record { path })),
         "log" => {

@@ -8,8 +8,8 @@
 
 // The most bytes and names that it asks for.
 #define BYTES 64
-// More than a call has memory.
-#define WHOLE (1 << 30)
+// A limit that no file reaches, because it exceeds the memory of a call.
+#define UNLIMITED (1 << 30)
 #define NAMES 12
 
 static bool joined(const sh_names *names, sh_answer *answer) {
@@ -94,7 +94,7 @@ static bool parity(const char *arguments, const sh_folder *folder, sh_answer *an
         return sh_read_text(folder, path, BYTES, &bytes, &size, answer) &&
                sh_answer_text(answer, bytes, size);
     if (strcmp(action, "whole") == 0)
-        return sh_read_text(folder, path, WHOLE, &bytes, &size, answer) &&
+        return sh_read_text(folder, path, UNLIMITED, &bytes, &size, answer) &&
                sh_answer_text(answer, bytes, size);
     if (strcmp(action, "integer") == 0) {
         char number[24];

@@ -4,8 +4,8 @@ import { Failure, exportTools, log, variable } from "./skillhost-kit.js";
 
 // The most bytes and names that it asks for.
 const BYTES = 64;
-// More than a call has memory.
-const WHOLE = 2 ** 30;
+// A limit that no file reaches, because it exceeds the memory of a call.
+const UNLIMITED = 2 ** 30;
 const NAMES = 12;
 
 export const tools = exportTools({
@@ -33,7 +33,7 @@ export const tools = exportTools({
       case "text":
         return folder.readText(path, BYTES);
       case "whole":
-        return folder.readText(path, WHOLE);
+        return folder.readText(path, UNLIMITED);
       case "answer":
         return folder.answerFile(path, BYTES);
       case "record":

@@ -7,8 +7,8 @@ from skillhost_kit import Failure, Folder, Output, export, log, tool, variable
 
 # The most bytes and names that it asks for.
 BYTES = 64
-# More than a call has memory.
-WHOLE = 1 << 30
+# A limit that no file reaches, because it exceeds the memory of a call.
+UNLIMITED = 1 << 30
 NAMES = 12
 
 
@@ -31,7 +31,7 @@ def parity(
         case "text":
             return folder.read_text(path, BYTES)
         case "whole":
-            return folder.read_text(path, WHOLE)
+            return folder.read_text(path, UNLIMITED)
         case "answer":
             return folder.answer_file(path, BYTES)
         case "get" | "secret":

@@ -392,9 +392,9 @@ fn locked_identity_is_verified_without_a_network() {
     let mut good = locked("csv", &pulled.content);
     (good.manifest, good.size) = (pulled.manifest, pulled.size);
     (good.bundle, good.signer) = (pulled.bundle, pulled.signer.clone());
-    setup.registry.take_heads();
+    setup.registry.take_request_heads();
     verify_locked(&good, Some(&trusted), &setup.store).unwrap();
-    assert_eq!(setup.registry.take_heads(), [""; 0]);
+    assert_eq!(setup.registry.take_request_heads(), [""; 0]);
     let mut changed = good.clone();
     if let Signer::Identity(identity) = &mut changed.signer {
         identity.git_ref = Some("refs/tags/v2".to_owned());

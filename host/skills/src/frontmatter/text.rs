@@ -44,9 +44,9 @@ fn block(style: BlockStyle, rest: &str) -> String {
         .find(|line| !line.trim().is_empty())
         .map_or(0, |line| line.len() - line.trim_start().len());
     let mut text = String::new();
-    // The number of line ends before the next line, and whether a blank may join the last line
-    // to the next one.
+    // The number of line ends before the next line.
     let mut line_ends = 0;
+    // True if a space may join the last line to the next one.
     let mut joins = false;
     for line in rest.lines() {
         let line = outdented(line, indent).trim_end();
@@ -127,7 +127,7 @@ fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
             chars.next();
             content.push('\'');
         } else if char == '\\' && quote == '"' {
-            escape(&mut chars, &mut content);
+            decode_escape(&mut chars, &mut content);
         } else {
             content.push(char);
         }
@@ -135,7 +135,7 @@ fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
     (content, None)
 }
 
-fn escape(chars: &mut std::str::Chars<'_>, content: &mut String) {
+fn decode_escape(chars: &mut std::str::Chars<'_>, content: &mut String) {
     match chars.next() {
         Some('n') => content.push('\n'),
         Some('t') => content.push('\t'),

@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 use crate::accept::{AcceptedForms, EVENT_STREAM, is_json};
 use crate::budget::{Budget, Holder, Lease};
 use crate::headers::{self, PROTOCOL_VERSION, SESSION_ID};
-use crate::reply::{and_close, busy, error_response, into_error, over_budget, refusal};
+use crate::reply::{and_close, busy, error_response, over_budget, refusal, refusal_into_error};
 use crate::response::{RequestResources, ResponseBody, ResponseEnd, end_of_request, end_of_stream};
 use crate::response_budget::ResponseBudget;
 use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 
-/// The maximum number of bytes of a body that is read only to refuse its message under the right
-/// id. Guards against: a client over its budget that continues to send.
+/// The maximum number of bytes that are read of a body from a client over its budget. The refusal
+/// needs the id of the message in it. Guards against: a client that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
 /// The header `Accept` that rmcp requires.
@@ -117,7 +117,7 @@ impl<S: ServerHandler> Endpoint<S> {
         };
         let client = head.client.as_ref();
         let client = client.map(|client| Holder::Client(client::key(client)));
-        // The connection of a client is protected already.
+        // The gate has protected a client's connection from eviction already.
         let slot = head.slot.as_ref().filter(|_| client.is_none());
         let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
         let response_holder = client.clone().unwrap_or(Holder::Anybody);
@@ -144,7 +144,7 @@ pub(crate) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
     request: Request,
 ) -> Response {
-    into_error(endpoint.answer(request).await, || None).await
+    refusal_into_error(endpoint.answer(request).await, || None).await
 }
 
 impl<S: ServerHandler> Endpoint<S> {
@@ -190,7 +190,7 @@ impl<S: ServerHandler> Endpoint<S> {
             return refusal(StatusCode::NOT_ACCEPTABLE, text);
         }
         if !head.may_use_session {
-            // A cancellation must not find the calls of another client.
+            // Without this header, a cancellation cannot reach the calls of another client.
             request.headers_mut().remove(SESSION_ID);
         }
         let method = headers::method(request.headers());
@@ -228,14 +228,14 @@ impl<S: ServerHandler> Endpoint<S> {
             }
             let memory_to_answer = message_limits::memory_to_answer(&message.body);
             if !resources.body_lease.grow(memory_to_answer) {
-                return into_error(busy("bodies"), || request_id(&message.body)).await;
+                return refusal_into_error(busy("bodies"), || request_id(&message.body)).await;
             }
             let memory = message_limits::memory_of(&message.body);
             if is_subscription && !resources.answer_lease.reserve(memory) {
                 return busy("answers");
             }
             let sessions = &self.sessions;
-            match sessions.classify(&parts.headers, &message.body, head.client.as_deref()) {
+            match sessions.process(&parts.headers, &message.body, head.client.as_deref()) {
                 MessageKind::Handshake(id) => {
                     message.session_id = Some(id);
                     // The body names the revision that the client wants. In the header, some
@@ -250,13 +250,13 @@ impl<S: ServerHandler> Endpoint<S> {
             }
         }
         if !head.may_use_session && message.session_id.is_none() {
-            return into_error(no_such_session(), || request_id(&message.body)).await;
+            return refusal_into_error(no_such_session(), || request_id(&message.body)).await;
         }
         if !head.forms.event_stream {
             if is_subscription {
                 let text = "accept `text/event-stream` to subscribe\n";
                 let refused = refusal(StatusCode::NOT_ACCEPTABLE, text);
-                return into_error(refused, || request_id(&message.body)).await;
+                return refusal_into_error(refused, || request_id(&message.body)).await;
             }
             parts.extensions.insert(WithoutReports);
         }
@@ -286,6 +286,7 @@ impl<S: ServerHandler> Endpoint<S> {
             () = self.abort.cancelled() => reply::shutting_down(),
             () = message.cancelled.cancelled() => return cancelled(message.accepts_stream),
         };
+        // Another large answer may be serialized now: this one is complete, or is a stream.
         resources.answer_lease.end_turn();
         let response = match response.status() {
             // rmcp refuses a body that is not a message.
@@ -297,15 +298,16 @@ impl<S: ServerHandler> Endpoint<S> {
             }
             _ => response,
         };
-        let mut response = into_error(response, || request_id(&message.body)).await;
-        // A complete response, or an error in place of one that did not fit.
+        let mut response = refusal_into_error(response, || request_id(&message.body)).await;
+        // A response of known length is not a stream. A refusal replaces it if the budget has too
+        // few bytes for it, or had too few when rmcp made the answer.
         if let Some(length) = response.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
         {
             tracing::info!(
                 "dropped an answer: the budget `answers` in `[http]` has too few bytes left"
             );
-            return into_error(busy("answers"), || request_id(&message.body)).await;
+            return refusal_into_error(busy("answers"), || request_id(&message.body)).await;
         }
         drop(message.body);
         if let (StatusCode::OK, Some(id)) = (response.status(), message.session_id) {
@@ -335,7 +337,7 @@ impl<S> Endpoint<S> {
         let Ok(body) = body::read(body, headers, &limits, lease).await else {
             return and_close(over_budget(error));
         };
-        self.sessions.classify(headers, &body, None);
+        self.sessions.process(headers, &body, None);
         match request_id(&body) {
             Some(id) => {
                 let error = skillhost_mcp::over_budget(error);
@@ -382,7 +384,7 @@ fn unsupported_version(refusal: Response, message: &Message) -> Response {
     error_response(refusal.status(), request_id(&message.body), &error)
 }
 
-/// Refuses a body that is not an MCP message with a JSON-RPC error, under the request's id if that
+/// Refuses a body that is not an MCP message. The JSON-RPC error has the id of the request, if that
 /// can be parsed.
 fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let text = str::from_utf8(body).unwrap_or_default();
@@ -408,14 +410,14 @@ fn malformed(body: &[u8], problem: Option<&str>) -> Response {
 
 /// Returns the id of a request, if it can be parsed.
 fn request_id(body: &[u8]) -> Option<Value> {
-    // Checks the length first: parsing a huge id would cost what the refusal saves.
     let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
     let id = request.member("id")?.get();
+    // A refusal must be cheap, so a huge id is not parsed.
     if id.len() > MAX_LABEL_BYTES {
         return None;
     }
-    // Some JSON text has no value: a number can be too large, and a string can have half a
-    // surrogate pair. A number that would be written differently is another id.
+    // Parsing can fail: a number can be too large, and a string can have half a surrogate pair. The
+    // response would write some numbers differently, and the client would not recognize them.
     let value = serde_json::from_str(id).ok();
     value.filter(|value| match value {
         Value::String(_) => true,

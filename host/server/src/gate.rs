@@ -22,7 +22,7 @@ use crate::client;
 use crate::headers::SESSION_ID;
 use crate::host_check::{HostCheck, HostCheckError};
 use crate::metrics::Metrics;
-use crate::reply::{and_close, busy, into_error, over_budget, refusal, try_again};
+use crate::reply::{and_close, busy, over_budget, refusal, refusal_into_error, try_again};
 use crate::slots::ConnectionSlot;
 
 /// The maximum number of characters of a path in the log. Guards against: a peer that floods the
@@ -294,7 +294,7 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
         slot.forget_client();
     }
     let response = if endpoint == "mcp" {
-        into_error(response, || None).await
+        refusal_into_error(response, || None).await
     } else {
         response
     };

@@ -54,7 +54,10 @@ pub(crate) fn error_response(status: StatusCode, id: Option<Value>, error: &Erro
 
 /// Turns a refusal into a JSON-RPC error with the same status and headers, under the id of the
 /// request if it is known. Returns any other response unchanged.
-pub(crate) async fn into_error(response: Response, id: impl FnOnce() -> Option<Value>) -> Response {
+pub(crate) async fn refusal_into_error(
+    response: Response,
+    id: impl FnOnce() -> Option<Value>,
+) -> Response {
     let status = response.status();
     let is_refusal = status.is_client_error() || status.is_server_error();
     if !is_refusal || is_json(response.headers()) {

@@ -74,11 +74,12 @@ impl Sessions {
         }))
     }
 
-    /// Classifies a message, and cancels the request that a cancellation names.
+    /// Registers a request so that the client can cancel it, or cancels the request that a
+    /// cancellation names. Returns the kind of the message.
     ///
     /// In revisions without sessions, a header names the method. The body is then parsed only if
     /// the method is that of a handshake.
-    pub(crate) fn classify(
+    pub(crate) fn process(
         self: &Arc<Self>,
         headers: &HeaderMap,
         body: &[u8],
@@ -100,13 +101,13 @@ impl Sessions {
                 MessageKind::Handshake(self.new_id(client))
             }
             (Some(session), Some(method)) if session.len() <= MAX_SESSION_ID_BYTES => {
-                self.classify_in_session(session, method, message)
+                self.process_in_session(session, method, message)
             }
             _ => MessageKind::Other,
         }
     }
 
-    fn classify_in_session(
+    fn process_in_session(
         self: &Arc<Self>,
         session: &str,
         method: &str,

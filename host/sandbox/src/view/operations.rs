@@ -34,9 +34,10 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
-/// A counter of the entries that an operation reads from folders. It pauses when the turn is
-/// over. Guards against: a large folder that makes one host call run past the call's time
-/// limit.
+/// A counter of the entries that an operation reads from folders.
+///
+/// It also pauses after each turn of computing, so that other calls can run. Guards against: a
+/// large folder that makes one host call run past the call's time limit.
 pub(crate) struct EntryCounter<'a> {
     /// Counts an entry. Fails once the call has read the maximum.
     count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),
@@ -85,8 +86,10 @@ impl View {
         self.open_with_log(base, path, mode, None)
     }
 
-    /// Opens a file or folder, or creates a file. Notes in the log code that the call wrote
-    /// and reads from the handle.
+    /// Opens a file or folder, or creates a file.
+    ///
+    /// If the call wrote code to the file and reads it through the returned handle, the handle
+    /// notes that code in `log`.
     pub(crate) fn open_with_log(
         &self,
         base: &Arc<FolderNode>,
@@ -299,7 +302,7 @@ impl View {
     }
 
     /// Creates a hard link to a file or link.
-    pub(crate) fn add_name(
+    pub(crate) fn make_hard_link(
         &self,
         (base, path, follow): (&Arc<FolderNode>, &str, bool),
         (new_base, new_path): (&Arc<FolderNode>, &str),
@@ -334,8 +337,8 @@ impl View {
         if entry.has_slash {
             return Err(Errno::NOTDIR);
         }
-        let hidden = entry.parent.budget().charge_entry(&entry.name)?;
-        if let Some(node) = entry.parent.detach(&entry.name, hidden) {
+        let hiding_charge = entry.parent.budget().charge_entry(&entry.name)?;
+        if let Some(node) = entry.parent.detach(&entry.name, hiding_charge) {
             node.add_links(-1);
         }
         Ok(())
@@ -363,8 +366,8 @@ impl View {
         let folder = self.folder_node(&entry.parent, &entry.name, found)?;
         self.check_empty(&folder, counter).await?;
         let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
-        let hidden = entry.parent.budget().charge_entry(&entry.name)?;
-        entry.parent.detach(&entry.name, hidden);
+        let hiding_charge = entry.parent.budget().charge_entry(&entry.name)?;
+        entry.parent.detach(&entry.name, hiding_charge);
         folder.remove(&status);
         Ok(())
     }
@@ -397,7 +400,10 @@ impl View {
         Ok(())
     }
 
-    /// Resolves a path to a folder if it ends in `.` or `..` (`Ok`), or to an entry (`Err`).
+    /// Resolves a path to a folder or entry that exists.
+    ///
+    /// The inner `Ok` is a folder without a name, because the path ends in `.` or `..`. The inner
+    /// `Err` is not a failure: it is an entry with its parent and name.
     #[allow(clippy::type_complexity, reason = "the parts are used at once")]
     fn look_up(
         &self,

@@ -69,11 +69,11 @@ impl View {
         if is_folder {
             budget.check_depth(new.parent.depth() + 1 + height)?;
         }
-        let old_hidden = budget.charge_entry(&old.name)?;
-        let new_hidden = budget.charge_entry(&new.name)?;
+        let old_hiding_charge = budget.charge_entry(&old.name)?;
+        let new_hiding_charge = budget.charge_entry(&new.name)?;
         let charge = budget.charge_entry(&new.name)?;
         // From here on, nothing can fail.
-        if let Some(file) = new.parent.detach(&new.name, new_hidden)
+        if let Some(file) = new.parent.detach(&new.name, new_hiding_charge)
             && replaced.is_none()
         {
             file.add_links(-1);
@@ -81,7 +81,7 @@ impl View {
         if let Some((folder, status)) = replaced {
             folder.remove(&status);
         }
-        old.parent.detach(&old.name, old_hidden);
+        old.parent.detach(&old.name, old_hiding_charge);
         new.parent.attach(&new.name, node.clone(), charge);
         // This only sets the change time.
         node.add_links(0);

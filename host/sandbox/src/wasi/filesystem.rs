@@ -459,7 +459,7 @@ impl HostDescriptor for &mut ImportState {
         valid_path(&new_path)?;
         self.change_at(handle, &path, |view, base| {
             let old = (base, path.as_str(), follows(flags));
-            view.add_name(old, (&new_base, &new_path))
+            view.make_hard_link(old, (&new_base, &new_path))
         })
     }
 

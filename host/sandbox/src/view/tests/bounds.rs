@@ -114,7 +114,7 @@ fn lists_first_changes_and_counts_all() {
     let root = fixture.view.folder();
     for name in 1..200 {
         let (old, new) = ((root, "f0/all", false), format!("f{name:03}"));
-        fixture.view.add_name(old, (root, &new)).unwrap();
+        fixture.view.make_hard_link(old, (root, &new)).unwrap();
     }
     for (max, files, removed) in [
         (1, &["f0/all"][..], &["link"][..]),

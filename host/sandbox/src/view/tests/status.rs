@@ -51,7 +51,7 @@ fn renaming_and_setting_times_updates_change_time() {
             |f| {
                 let root = f.view.folder();
                 f.view
-                    .add_name((root, "one", false), (root, "uno"))
+                    .make_hard_link((root, "one", false), (root, "uno"))
                     .unwrap();
             },
             "one",

@@ -142,8 +142,8 @@ fn inspect_escapes_needs_and_ignores_invalid_ones() {
 #[test]
 fn inspect_says_that_requests_need_a_grant() {
     let program = Program::new();
-    let note = "sends HTTP requests: each is denied unless a grant's `network` allows it, or with \
-                \"ask\" a person does\n";
+    let note = "sends HTTP requests: each is denied unless a grant's `network` allows it, or is \
+                \"ask\" and a person allows it\n";
     program.write("silent.wasm", count_lines());
     program.write(
         "sends.wasm",

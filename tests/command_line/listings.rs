@@ -338,8 +338,8 @@ fn inspect_exits_with_1_for_refused_components() {
     for line in [
         "sha256: ",
         "size: ",
-        "called by: skillhost:tool/tools@0.1.1\n",
-        " interfaces of WASI, as every component (`--all` lists them)\n",
+        "interface: skillhost:tool/tools@0.1.1\n",
+        " interfaces of WASI, which every component gets (`--all` lists them)\n",
     ] {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
     }
@@ -368,13 +368,13 @@ fn inspect_exits_with_1_for_refused_components() {
     assert_eq!(run.code, 1);
     assert!(
         run.stdout
-            .contains("called by: skillhost:tool/tools@0.9.0\n"),
+            .contains("interface: skillhost:tool/tools@0.9.0\n"),
         "{}",
         run.stdout
     );
     let typed = guests().join("typed.wasm");
     let run = program.run(&["inspect", typed.to_str().unwrap()]);
-    let interface = "called by: functions with their own WIT types\n";
+    let interface = "interface: functions with their own WIT types\n";
     assert!(run.stdout.contains(interface), "{}", run.stdout);
     program.write("no.wasm", "text");
     let run = program.run(&["inspect", "no.wasm"]);

@@ -22,7 +22,7 @@ def run(folder, language):
     shutil.rmtree(folder)
     program.run(folder.parent, "new", folder.name, "--typed", "--lang", language).exits_with(0)
     result = program.run(folder, "build").exits_with(0).prints_not("REFUSED", "hosts also load")
-    result.prints("built `", "dist/find_word.wasm`", "called by: functions with their own WIT types", COMMENT,
+    result.prints("built `", "dist/find_word.wasm`", "interface: functions with their own WIT types", COMMENT,
                   "  name: find-word\n", "  version: 0.1.0\n")
     found = program.run(folder, "inspect", "dist/find_word.wasm", "--output", "json").exits_with(0)
     # Exports that a compiler adds are not tools.

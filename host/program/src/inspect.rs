@@ -82,17 +82,17 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
         ));
     }
     if let Some(interface) = &inspection.interface {
-        lines.push(format_line!("called by: {interface}"));
+        lines.push(format_line!("interface: {interface}"));
     } else if inspection.tools.is_ok() {
         lines.push(format_line!(
-            "called by: functions with their own WIT types"
+            "interface: functions with their own WIT types"
         ));
     }
     lines.extend(import_lines(&inspection.imports, all));
     if inspection.needs.sends_requests {
         lines.push(format_line!(
-            "sends HTTP requests: each is denied unless a grant's `network` allows it, or with \
-             \"ask\" a person does"
+            "sends HTTP requests: each is denied unless a grant's `network` allows it, or is \
+             \"ask\" and a person allows it"
         ));
     }
     lines
@@ -155,7 +155,7 @@ fn import_lines(imports: &[Import], all: bool) -> Vec<Line> {
     }
     if let ordinary @ 1.. = imports.iter().filter(is_ordinary).count() {
         lines.push(format_line!(
-            "  granted  {} of WASI, as every component (`--all` lists them)",
+            "  granted  {} of WASI, which every component gets (`--all` lists them)",
             count(ordinary, "interface")
         ));
     }

@@ -78,7 +78,7 @@ struct RemoveCommand {
     /// Client to configure
     #[arg(value_parser = client_names())]
     client: String,
-    /// Remove an entry that starts another program, too
+    /// Remove the entry even if it starts another program
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -347,7 +347,8 @@ fn client(name: &str) -> anyhow::Result<&'static Client> {
     Client::find(name).with_context(|| format!("there is no client `{name}`"))
 }
 
-/// Checks whether options of the server name skills, or a configuration file, which may name some.
+/// Checks whether options of the server name a folder of skills or a configuration file. The file
+/// can name such folders.
 fn names_skills(arguments: &[String]) -> bool {
     let is_named = |argument: &String| {
         let option = argument.split('=').next().unwrap_or_default();
@@ -365,7 +366,7 @@ fn entry_name(name: &str) -> Result<String, String> {
     Err("a name has letters, digits, `-` and `_`, and starts with a letter".to_owned())
 }
 
-/// Returns a URL without credentials, or the reason why it is refused.
+/// Returns the URL if it is valid and contains no credentials. The error is the reason why not.
 fn checked_url(url: &str) -> Result<String, String> {
     let parsed: Option<Uri> = url.parse().ok();
     let parsed = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));

@@ -94,7 +94,7 @@ mod tests {
         "[[package]]\nsource = \"oci://registry.example/acme/csv:1\"\ndescription = \"Rows.\"\n";
 
     #[test]
-    fn reads_packages_in_order() {
+    fn sorts_packages_by_reference() {
         let text = format!("{}{CSV}", CSV.replace("csv", "zip"));
         let packages = parse(&text).unwrap();
         let shown: Vec<_> = packages

@@ -28,8 +28,10 @@ const MAX_FILE_BYTES: u64 = 16 << 10;
 /// The number of bytes of a public key's digest that are in its id.
 const ID_BYTES: usize = 8;
 
-/// The prefix that is hashed before a private key to derive the key for digests of arguments and
-/// answers. The derived key reveals nothing about the private key.
+/// The prefix for deriving the digest key, which hashes arguments and answers.
+///
+/// The digest key is the SHA-256 of this prefix and the private key. It reveals nothing about the
+/// private key.
 const DIGEST_KEY_PREFIX: &[u8] = b"skillhost audit digests\0";
 
 /// A private key, which signs.
@@ -71,7 +73,7 @@ impl PrivateKey {
 
     /// Writes the key to a new file that only its owner can read.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        // Older readers do not accept the public key here.
+        // Older programs refuse a private key file that also contains the public key.
         let bytes = KeypairBytes {
             secret_key: self.0.to_bytes(),
             public_key: None,
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_readable_files_and_files_without_a_key() {
+    fn refuses_group_readable_files_and_files_without_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         PrivateKey::generate().unwrap().write(&path).unwrap();

@@ -90,7 +90,7 @@ impl Client {
         self.name.as_ref()
     }
 
-    /// Returns whether the client has a budget. If any client has a name, every client has one.
+    /// Returns whether the client has a budget. Every client has a budget if any client has a name.
     pub fn has_budget(&self) -> bool {
         self.budget.is_some()
     }

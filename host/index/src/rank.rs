@@ -14,7 +14,9 @@ use crate::query::{Query, QueryTerm};
 use crate::store::{SkillNumber, Store};
 use crate::text::{Analyzer, TokenKind};
 
-/// The factor for all terms of a part except the best one. bench/NOTES.md compares other factors.
+/// The factor for all terms of a query's part except the best one.
+///
+/// The terms of a part have the same meaning. bench/NOTES.md compares other factors.
 const OTHER_TERMS_FACTOR: f32 = 0.4;
 
 /// The exponent of a term's rarity.

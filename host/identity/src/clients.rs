@@ -168,7 +168,10 @@ impl Clients {
         }
     }
 
-    /// Returns whether the keys of all issuers can be read again without a restart of the server.
+    /// Returns whether the keys of all issuers can be read again.
+    ///
+    /// They cannot if some of them are fetched and the egress process has ended. Then the server
+    /// must be restarted.
     pub fn can_read_keys(&self) -> bool {
         let oauth = self.oauth.as_ref();
         oauth.is_none_or(|oauth| oauth.can_read_keys(&self.key_reader))

@@ -240,7 +240,10 @@ impl Issuer {
         }
     }
 
-    /// Returns whether the issuer's keys can be read again without a restart.
+    /// Returns whether the issuer's keys can be read again.
+    ///
+    /// They cannot if they are fetched and the egress process has ended. Then the server must be
+    /// restarted.
     pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
         match self.source {
             IssuerKeySource::Address(_) => reader.can_fetch(),

@@ -1,5 +1,5 @@
 //! Clients identified by OAuth access tokens: finds the issuer of a token, checks the token, and
-//! finds the client whose claims it has. A valid token is remembered until it expires.
+//! finds the client by its claims. A valid token is remembered until it expires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,7 +130,9 @@ impl OAuthClients {
         Ok(identity)
     }
 
-    /// Returns the client with the most claims, among those whose claims the token has.
+    /// Returns the client whose claims are all in the token.
+    ///
+    /// If there are several, returns the one with the most claims.
     fn find_client(&self, claims: &Claims) -> Result<Arc<Client>, Refusal> {
         let rules = self.rules.iter().filter(|rule| {
             let mut required = rule.claims.iter();
@@ -149,7 +151,10 @@ impl OAuthClients {
         Ok(Arc::clone(&rule.client))
     }
 
-    /// Returns whether the keys of all issuers can be read again without a restart.
+    /// Returns whether the keys of all issuers can be read again.
+    ///
+    /// They cannot if some of them are fetched and the egress process has ended. Then the server
+    /// must be restarted.
     pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
         let mut issuers = self.issuers.iter();
         issuers.all(|issuer| issuer.can_read_keys(reader))

@@ -59,6 +59,7 @@ impl<'a> EntryCounter<'a> {
         Ok(())
     }
 
+    /// Pauses if the turn is over.
     pub(super) async fn pause_if_over(&mut self) {
         self.turn.pause_if_over().await;
     }
@@ -268,7 +269,7 @@ impl View {
 
     /// Creates a folder.
     pub(crate) fn make_folder(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
-        let entry = match self.resolve(base, path, LastLink::Named)? {
+        let entry = match self.resolve(base, path, LastLink::NeverFollowed)? {
             PathEnd::Folder(_) => return Err(Errno::EXIST),
             PathEnd::Entry(entry) => entry,
         };
@@ -294,7 +295,7 @@ impl View {
         if target.starts_with('/') {
             return Err(Errno::PERM);
         }
-        let entry = unused_entry(self.resolve(base, path, LastLink::Named)?)?;
+        let entry = unused_entry(self.resolve(base, path, LastLink::NeverFollowed)?)?;
         let mut charge = entry.parent.budget().charge_node()?;
         charge.grow(target.len())?;
         let link = LinkNode::new(target.to_owned(), charge);
@@ -308,10 +309,10 @@ impl View {
         (new_base, new_path): (&Arc<FolderNode>, &str),
     ) -> Result<(), Errno> {
         let Err((parent, name, found)) = self.look_up(base, path, follow)? else {
-            unused_entry(self.resolve(new_base, new_path, LastLink::Named)?)?;
+            unused_entry(self.resolve(new_base, new_path, LastLink::NeverFollowed)?)?;
             return Err(Errno::PERM);
         };
-        let entry = unused_entry(self.resolve(new_base, new_path, LastLink::Named)?)?;
+        let entry = unused_entry(self.resolve(new_base, new_path, LastLink::NeverFollowed)?)?;
         if found.kind() == FileType::Directory {
             return Err(Errno::PERM);
         }
@@ -326,7 +327,7 @@ impl View {
 
     /// Removes a file or link.
     pub(crate) fn remove_file(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
-        let entry = match self.resolve(base, path, LastLink::Named)? {
+        let entry = match self.resolve(base, path, LastLink::NeverFollowed)? {
             PathEnd::Folder(_) => return Err(Errno::ISDIR),
             PathEnd::Entry(entry) => entry,
         };
@@ -351,7 +352,7 @@ impl View {
         path: &str,
         counter: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
-        let entry = match self.resolve(base, path, LastLink::Named)? {
+        let entry = match self.resolve(base, path, LastLink::NeverFollowed)? {
             PathEnd::Folder(_) => {
                 let is_parent = path.trim_end_matches('/').ends_with("..");
                 return Err(if is_parent {

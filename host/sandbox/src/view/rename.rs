@@ -21,8 +21,8 @@ impl View {
         (new_base, new_path): (&Arc<FolderNode>, &str),
         counter: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
-        let old = self.resolve(base, path, LastLink::Named)?;
-        let new = self.resolve(new_base, new_path, LastLink::Named)?;
+        let old = self.resolve(base, path, LastLink::NeverFollowed)?;
+        let new = self.resolve(new_base, new_path, LastLink::NeverFollowed)?;
         let (PathEnd::Entry(mut old), PathEnd::Entry(mut new)) = (old, new) else {
             return Err(Errno::BUSY);
         };
@@ -49,7 +49,7 @@ impl View {
         {
             return Err(Errno::NOTEMPTY);
         }
-        let replaced = match replaced {
+        let replaced_folder = match replaced {
             None => None,
             Some(there) if is_node(&there, &node) => return Ok(()),
             Some(there) => match (is_folder, there.kind() == FileType::Directory) {
@@ -71,18 +71,18 @@ impl View {
         }
         let old_hiding_charge = budget.charge_entry(&old.name)?;
         let new_hiding_charge = budget.charge_entry(&new.name)?;
-        let charge = budget.charge_entry(&new.name)?;
+        let new_charge = budget.charge_entry(&new.name)?;
         // From here on, nothing can fail.
         if let Some(file) = new.parent.detach(&new.name, new_hiding_charge)
-            && replaced.is_none()
+            && replaced_folder.is_none()
         {
             file.add_links(-1);
         }
-        if let Some((folder, status)) = replaced {
+        if let Some((folder, status)) = replaced_folder {
             folder.remove(&status);
         }
         old.parent.detach(&old.name, old_hiding_charge);
-        new.parent.attach(&new.name, node.clone(), charge);
+        new.parent.attach(&new.name, node.clone(), new_charge);
         // This only sets the change time.
         node.add_links(0);
         Ok(())
@@ -94,7 +94,8 @@ impl View {
         let mut height = 0;
         let mut rest = vec![(node.clone(), 0)];
         while let Some((node, depth)) = rest.pop() {
-            // Copying a file takes longer than reading its entry.
+            // Checks the turn before each node, because copying a file takes longer than reading an
+            // entry.
             counter.pause_if_over().await;
             let folder = match &node {
                 Node::Link(_) => continue,

@@ -23,7 +23,7 @@ const MAX_NAME: usize = 255;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
     /// Names the link itself, even if the path ends in a slash.
-    Named,
+    NeverFollowed,
     /// Names the link itself, unless the path ends in a slash.
     NotFollowed,
     Followed,
@@ -95,7 +95,7 @@ impl View {
             let found = self.find(here, &step)?;
             let is_last = steps.is_empty();
             let follows = match last {
-                LastLink::Named => !is_last,
+                LastLink::NeverFollowed => !is_last,
                 LastLink::NotFollowed => !is_last || has_slash,
                 LastLink::Followed => true,
                 LastLink::Created(follows) => !is_last || (follows && !has_slash),

@@ -46,7 +46,7 @@ impl<'a> AllowedSkills<'a> {
         }
     }
 
-    /// Allows everything in a store that has texts instead of skills.
+    /// Allows all texts of a [`TextIndex`](crate::TextIndex). Its store contains no skills.
     pub(crate) fn all(store: &'a Store) -> Self {
         let is_allowed = vec![true; store.number_count()];
         Self {

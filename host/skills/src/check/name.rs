@@ -64,17 +64,18 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         );
         into.push(Finding::error("name-characters", line, message));
     } else if let Some(char) = name.chars().find(|&char| !is_allowed(char)) {
-        let not = quoted(&char.to_string());
+        let quoted_char = quoted(&char.to_string());
         let message = format!(
-            "`name` is {shown}: only lowercase letters, digits and hyphens are allowed, not {not}"
+            "`name` is {shown}: only lowercase letters, digits and hyphens are allowed, not \
+             {quoted_char}"
         );
         into.push(Finding::error("name-characters", line, message));
     } else if let Some(char) = name.chars().find(|char| !char.is_ascii()) {
-        let not = quoted(&char.to_string());
+        let quoted_char = quoted(&char.to_string());
         let message = format!(
             "`name` is {shown}: not every host accepts letters other than `a` to `z`, such \
-             as {not} (by the specification's `a-z`; its reference validator accepts the letters \
-             of every script)"
+             as {quoted_char} (the specification says `a-z`; its reference validator accepts the \
+             letters of every script)"
         );
         into.push(Finding::warning("name-ascii", line, message));
     }

@@ -38,8 +38,8 @@ impl Guest {
 
 /// Returns the folder of the checkout.
 ///
-/// Reads it at run time, because a target folder that several checkouts share may have this program
-/// as another checkout built it.
+/// Reads it at run time, not at compile time. If several checkouts share a target folder, another
+/// checkout may have built this program.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&package)
@@ -123,7 +123,7 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Keeps only the guests with these names, or all without names.
+/// Returns the guests whose names are in `only`, or all guests if `only` is empty.
 pub(crate) fn select(guests: Vec<Guest>, only: &[String]) -> Result<Vec<Guest>> {
     if let Some(unknown) = only
         .iter()

@@ -411,7 +411,7 @@ fn refused_packages_change_nothing() {
         "{error}"
     );
     // A registry's response cannot control the terminal.
-    user.registry.change(|_| {
+    user.registry.replace_answers(|_| {
         let body = b"\x1b[2Jcsv is up to date";
         Some(crate::support::registry::Answer::Raw(answer(
             "500 X",
@@ -535,7 +535,7 @@ fn slow_registry_blocks_no_other_command() {
         let (arrive, arrival) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let ends = Mutex::new((arrive, released));
-        user.registry.change(move |head| {
+        user.registry.replace_answers(move |head| {
             if head.contains("/blobs/") {
                 let (arrive, released) = &*ends.lock().unwrap();
                 arrive.send(()).unwrap();

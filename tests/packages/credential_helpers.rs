@@ -24,7 +24,7 @@ fn helper_gives_credentials_for_its_registry() {
     let user = User::new();
     user.push(&count_lines(), None);
     let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
-    user.registry.change(move |head| {
+    user.registry.replace_answers(move |head| {
         let challenge = [("www-authenticate", "Basic realm=\"x\"")];
         let is_authorized = header(head, "authorization") == basic;
         (!is_authorized).then(|| Answer::Raw(answer("401 X", &challenge, b"")))

@@ -55,14 +55,14 @@ fn dry_run_reports_problems_and_pushes_nothing() {
 }
 
 #[test]
-fn reports_refused_components_as_errors() {
+fn reports_each_problem_as_error_or_warning() {
     let user = User::new();
     let (good, latest) = (user.reference(), "oci://registry.example/acme/csv");
-    let fixed = format!("oci://registry.example/acme/csv@sha256:{}", "0".repeat(64));
+    let with_digest = format!("oci://registry.example/acme/csv@sha256:{}", "0".repeat(64));
     let without_reason = needs().replace("reads forecasts", "");
     let built_in = fs::read(guests().join("../../../guest-tools/dist/get_skill.wasm")).unwrap();
     for (component, reference, error, warning) in [
-        (count_lines(), &*fixed, Some("no-tag"), None),
+        (count_lines(), &*with_digest, Some("no-tag"), None),
         (count_lines(), latest, None, Some("latest")),
         (built_in, &*good, Some("reserved-name"), None),
         (

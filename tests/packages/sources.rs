@@ -58,11 +58,11 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
 
     server.write("skills/reports/SKILL.md", &SKILL.replace("One", "Two"));
     let second = server.commit();
-    let heads = server.heads().len();
+    let heads = server.request_heads().len();
     user.run_ok(&["lock", "--check"]);
     let read = || user.run_ok(&["call", "read_skill", "skill_name=reports"]);
     assert!(read().contains("# One"));
-    assert_eq!(server.heads().len(), heads);
+    assert_eq!(server.request_heads().len(), heads);
     // On another machine, the store is empty.
     fs::rename(user.path("data"), user.path("old")).unwrap();
     assert!(user.run_ok(&["fetch"]).contains("reports: fetched"));
@@ -121,7 +121,7 @@ fn refused_sources_change_nothing() {
     ] {
         user.run_err(2, &["add", "--skill", source]);
     }
-    assert!(server.heads().is_empty());
+    assert!(server.request_heads().is_empty());
     // Only skills come from git repositories.
     user.run_err(2, &["add", &server.source("#skills/reports")]);
     let id = server.blob(SKILL.as_bytes());
@@ -154,7 +154,7 @@ fn refused_sources_change_nothing() {
 fn skill_of_site_is_locked() {
     let user = User::new();
     let offer = |text: &'static str| {
-        user.registry.change(move |head| {
+        user.registry.replace_answers(move |head| {
             let index = json!({
                 "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
                 "skills": [{
@@ -306,7 +306,7 @@ fn git_ends_with_the_program_without_leftovers() {
     let user = User::new();
     let (server, commit) = server_with_skill();
     let (sender, events) = mpsc::channel();
-    server.change(move |request, stream| {
+    server.replace_answers(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack {
             sender.send("begun").unwrap();

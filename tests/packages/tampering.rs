@@ -701,7 +701,7 @@ fn changed_registries_are_refused() {
                 line.contains(&request_part)
                     .then(|| Answer::Raw(answer_bytes.clone()))
             };
-            user.registry.change(change);
+            user.registry.replace_answers(change);
         }
     };
     let blob_request = format!("/blobs/{}", layer["digest"].as_str().unwrap());

@@ -104,7 +104,7 @@ impl GitServer {
     }
 
     /// Replaces answers from now on.
-    pub(crate) fn change(
+    pub(crate) fn replace_answers(
         &self,
         change: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) {
@@ -112,7 +112,7 @@ impl GitServer {
     }
 
     /// Returns the heads of all requests so far.
-    pub(crate) fn heads(&self) -> Vec<String> {
+    pub(crate) fn request_heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 }

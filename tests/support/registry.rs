@@ -85,7 +85,10 @@ impl TestRegistry {
     }
 
     /// Replaces answers from now on.
-    pub(crate) fn change(&self, change: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static) {
+    pub(crate) fn replace_answers(
+        &self,
+        change: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static,
+    ) {
         *self.shared.change.lock().unwrap() = Some(Box::new(change));
     }
 

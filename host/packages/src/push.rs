@@ -114,7 +114,7 @@ pub fn push_skill(
     let unpacked = layer::unpack(&layer, &content);
     ensure!(
         unpacked.context("the skill could not be added")? == *files,
-        "the skill would have other files when it is added"
+        "the skill's files would differ after `skillhost add`"
     );
     let metadata = SkillMetadata::of(files);
     let paths: Vec<&str> = files.iter().map(|(path, _)| path).collect();
@@ -171,9 +171,9 @@ fn push_parts(
     key: Option<&SigningKey>,
 ) -> anyhow::Result<PushedPackage> {
     let Parts { layer, content, .. } = parts;
-    let tag = reference
-        .tag()
-        .context("name a tag: a digest cannot be chosen")?;
+    let tag = reference.tag().context(
+        "cannot push to a digest: it follows from the content; name a tag, such as `:1.2`",
+    )?;
     ensure!(
         layer.size <= MAX_COMPONENT,
         "the package has {} bytes, more than {MAX_COMPONENT}",

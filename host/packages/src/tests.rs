@@ -225,7 +225,7 @@ fn locked_manifest_is_not_replaced() {
     let other = manifest(&[other]).to_string();
     setup
         .registry
-        .change(move |_| raw("200 OK", &[], other.as_bytes()));
+        .replace_answers(move |_| raw("200 OK", &[], other.as_bytes()));
     let fixed = format!("{}@{locked}", setup.reference().place());
     let pulled = pull(
         &mut setup.client(),
@@ -407,7 +407,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
     for (part, cases) in [("/blobs/", &blob[..]), ("/manifests/", &of_manifest[..])] {
         for (change, why) in cases {
             let change = *change;
-            setup.registry.change(move |head| {
+            setup.registry.replace_answers(move |head| {
                 let line = head.lines().next().unwrap_or_default();
                 line.contains(part).then(|| change(head)).flatten()
             });
@@ -452,7 +452,7 @@ fn slow_registries_end_in_bounded_time() {
     let mut setup = Setup::new();
     setup.settings.request_time = Some(Duration::from_millis(300));
     for part in ["/manifests/", "/blobs/"] {
-        setup.registry.change(move |head| {
+        setup.registry.replace_answers(move |head| {
             let is_part = head.contains(part);
             let bytes = answer("200 OK", &[("x-long", &"x".repeat(2_000))], &[b'x'; 24]);
             is_part.then_some(Answer::Slow(bytes))
@@ -474,7 +474,7 @@ fn sends_credentials_only_to_the_registry() {
         other.authority,
         Digest::of(CONTENT)
     );
-    setup.registry.change(move |head| {
+    setup.registry.replace_answers(move |head| {
         if header(head, "authorization").is_empty() {
             return raw("401 X", &[("www-authenticate", "Basic realm=\"x\"")], b"");
         }
@@ -509,7 +509,7 @@ fn token_service_elsewhere_gets_no_credentials() {
     // A token of the registry's own service is used for all later requests.
     let realm = format!("Bearer realm=\"http://{own}/token\",service=\"the registry\"");
     let expected = basic.clone();
-    setup.registry.change(move |head| {
+    setup.registry.replace_answers(move |head| {
         let sent = header(head, "authorization");
         if head.starts_with("GET /token") {
             let query = "service=the%20registry&scope=repository:acme/csv:pull";
@@ -554,7 +554,7 @@ fn token_service_elsewhere_gets_no_credentials() {
         let header = challenge.clone();
         setup
             .registry
-            .change(move |_| raw("401 X", &[("www-authenticate", &header)], b""));
+            .replace_answers(move |_| raw("401 X", &[("www-authenticate", &header)], b""));
         let error = format!("{:#}", setup.pull(None).unwrap_err());
         assert!(error.contains(why), "{challenge}: {error}");
         assert!(!error.contains("secret"), "{error}");
@@ -598,11 +598,11 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
     let credentials = folder.path().join("auth.json");
     fs::write(&credentials, json!({"auths": auths}).to_string()).unwrap();
     setup.settings.credentials = vec![credentials];
-    setup.registry.change(move |head| {
+    setup.registry.replace_answers(move |head| {
         let is_good = header(head, "authorization") == "Bearer public";
         (!is_good).then(|| Answer::Raw(answer("401 X", &[("www-authenticate", &realm)], b"")))
     });
-    service.change(|head| {
+    service.replace_answers(|head| {
         assert!(head.starts_with("GET /token?service=registry&scope=repository:acme/csv:pull "));
         raw("200 OK", &[], b"{\"token\": \"public\"}")
     });
@@ -617,7 +617,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
         );
     }
     // An error says why the service got no credentials.
-    service.change(|_| raw("401 X", &[], b""));
+    service.replace_answers(|_| raw("401 X", &[], b""));
     let error = format!("{:#}", setup.pull(None).unwrap_err());
     assert!(
         error.contains("is not the registry, so it gets no credentials"),
@@ -715,7 +715,7 @@ fn resumes_broken_downloads() {
         let mut setup = Setup::new();
         setup.settings.progress =
             Some(|| Box::new(|read, size| REPORTS.with_borrow_mut(|all| all.push((read, size)))));
-        setup.registry.change(move |head| {
+        setup.registry.replace_answers(move |head| {
             let is_blob = head.contains("/blobs/");
             is_blob.then(|| change(head)).flatten()
         });
@@ -747,7 +747,7 @@ fn resumes_broken_downloads() {
 fn resumes_at_target_of_redirect() {
     let setup = Setup::new();
     let elsewhere = TestRegistry::start();
-    elsewhere.change(|head| match header(head, "range").as_str() {
+    elsewhere.replace_answers(|head| match header(head, "range").as_str() {
         "" => broken("200 OK", &[], CONTENT, 12),
         _ => raw(
             "206 X",
@@ -756,7 +756,7 @@ fn resumes_at_target_of_redirect() {
         ),
     });
     let target = format!("http://{}/blob", elsewhere.authority);
-    setup.registry.change(move |head| {
+    setup.registry.replace_answers(move |head| {
         let is_blob = head.contains("/blobs/");
         is_blob.then(|| Answer::Raw(answer("307 X", &[("location", &target)], b"")))
     });
@@ -852,7 +852,7 @@ fn moves_tag_last() {
         ),
     ];
     for (at, (change, why)) in cases.into_iter().enumerate() {
-        setup.registry.change(change);
+        setup.registry.replace_answers(change);
         let content = format!("content {at}");
         let error = format!(
             "{:#}",
@@ -1002,7 +1002,7 @@ fn transfers_of_a_command_share_one_deadline() {
     let error = setup.error(None);
     assert!(error.contains(late), "{error}");
     // Each response arrives within the time of its request.
-    setup.registry.change(|head| {
+    setup.registry.replace_answers(|head| {
         let target = head.split(' ').nth(1).unwrap();
         let answer = answer("307 X", &[("location", target)], b"");
         head.contains("/blobs/").then_some(Answer::Slow(answer))

@@ -111,7 +111,7 @@ pub(super) fn review(
 
 fn check_reference(findings: &mut Findings, reference: &Reference, inspection: &Inspection) {
     let Some(tag) = reference.tag() else {
-        let fix = "name a tag, such as `:1.2`: a digest cannot be chosen";
+        let fix = "name a tag, such as `:1.2`: a digest follows from the content";
         findings.error("no-tag", "the reference has a digest".to_owned(), fix);
         return;
     };

@@ -232,8 +232,9 @@ fn bounds_size_and_time_of_repositories() {
     let source: GitSource = server.source("").parse().unwrap();
     // One file that claims a terabyte, and never ends.
     let id = commit.clone();
-    server.change(move |request, stream| {
+    server.replace_answers(move |request, stream| {
         if !request.contains("command=fetch") {
+            // Git answers this request.
             return false;
         }
         let head = [
@@ -265,7 +266,7 @@ fn bounds_size_and_time_of_repositories() {
         "{error}"
     );
     // The server sends nothing more.
-    server.change(move |request, stream| {
+    server.replace_answers(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack && begin_pack(stream, &commit).is_ok() {
             // Ends when the client leaves.
@@ -287,20 +288,21 @@ fn follows_no_redirect_and_sends_no_credentials() {
     let (server, _) = with_skill();
     let (other, _) = with_skill();
     let target = other.source("").replace("git+", "");
-    server.change(move |_, stream| {
+    server.replace_answers(move |_, stream| {
         let location = format!("{target}/info/refs?service=git-upload-pack");
         let answer = format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\n");
         stream.write_all(answer.as_bytes()).is_ok()
     });
     assert!(error(&server, "").contains("`git fetch` failed"));
-    assert!(other.heads().is_empty(), "{:?}", other.heads());
-    server.change(|_, stream| {
+    let heads = other.request_heads();
+    assert!(heads.is_empty(), "{heads:?}");
+    server.replace_answers(|_, stream| {
         let answer = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=x\r\n\
                       Content-Length: 0\r\n\r\n";
         stream.write_all(answer.as_bytes()).is_ok()
     });
     let refused = error(&server, "");
     assert!(refused.contains("could not read Username"), "{refused}");
-    let heads = server.heads().join("").to_ascii_lowercase();
+    let heads = server.request_heads().join("").to_ascii_lowercase();
     assert!(!heads.contains("authorization"), "{heads}");
 }

@@ -20,7 +20,7 @@ fn site(index: &Value, others: &[(&'static str, Vec<u8>)]) -> TestRegistry {
     let server = TestRegistry::start();
     let index = answer("200 OK", &[], index.to_string().as_bytes());
     let others = others.to_vec();
-    server.change(move |head| {
+    server.replace_answers(move |head| {
         let path = head.split(' ').nth(1).unwrap();
         if path == INDEX {
             return Some(Answer::Raw(index.clone()));
@@ -192,10 +192,10 @@ fn hostile_sites_offer_nothing() {
 #[test]
 fn bounds_size_and_time_of_index() {
     let server = TestRegistry::start();
-    server.change(|_| Some(Answer::Raw(answer("200 OK", &[], &vec![b' '; 100 << 20]))));
+    server.replace_answers(|_| Some(Answer::Raw(answer("200 OK", &[], &vec![b' '; 100 << 20]))));
     let error = format!("{:#}", fetch(&server).unwrap_err());
     assert!(error.contains("it is larger than 1048576 bytes"), "{error}");
-    server.change(|_| Some(Answer::Slow(answer("200 OK", &[], &[b' '; 10_000]))));
+    server.replace_answers(|_| Some(Answer::Slow(answer("200 OK", &[], &[b' '; 10_000]))));
     let begin = Instant::now();
     let source: SiteSource = format!("http://{}#reports", server.authority)
         .parse()

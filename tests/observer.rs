@@ -113,7 +113,7 @@ fn host_reports_its_occupancy() {
             host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}))
                 .await
         });
-        until("no guest runs", || now().2 > 0).await;
+        until("no guest started", || now().2 > 0).await;
         assert_eq!((now().0, now().1), (1, 0));
         call.abort();
         let _ = call.await;

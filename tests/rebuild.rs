@@ -155,7 +155,7 @@ fn both_hosts_share_limits_and_log() {
             let arguments = json!({"skill_name": "a", "path": ""});
             busy.call("raw_sleep", arguments).await
         });
-        until("no guest runs", || first.occupancy().running == 1).await;
+        until("no guest started", || first.occupancy().running == 1).await;
         let second = builder.rebuild(&first).await.unwrap();
         assert_eq!(second.problems(), [] as [String; 0]);
         let refused = second.call("list_skills", json!({})).await;

@@ -62,6 +62,6 @@ fn shutdown_stops_endless_call() {
         assert_eq!(server.wait(), 1, "{hurried}");
         assert_eq!(client.answer().unwrap().status, 503);
         assert!(client.is_closed());
-        wait_until("the guest still runs", || host.occupancy().running == 0);
+        wait_until("the guest did not stop", || host.occupancy().running == 0);
     }
 }

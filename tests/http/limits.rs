@@ -283,7 +283,7 @@ fn slow_request_gets_504_and_stops() {
     let host = &server.host;
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&endless(1)).status, 504);
-    wait_until("the guest still runs", || host.occupancy().running == 0);
+    wait_until("the guest did not stop", || host.occupancy().running == 0);
     assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
 }
 
@@ -306,7 +306,7 @@ fn disconnecting_client_stops_its_call() {
             client.send(&sent);
             wait_until("no call runs", || host.occupancy().memory > 0);
             drop(client);
-            wait_until("the guest still runs", || host.occupancy().running == 0);
+            wait_until("the guest did not stop", || host.occupancy().running == 0);
             assert_eq!(host.occupancy().memory, 0);
         }
     }
@@ -327,7 +327,7 @@ fn gone_half_closed_peer_stops_its_call() {
             assert_eq!(client.answer().unwrap().status, 100);
             drop(client);
         }
-        wait_until("the guest still runs", || host.occupancy().running == 0);
+        wait_until("the guest did not stop", || host.occupancy().running == 0);
     }
 }
 
@@ -414,7 +414,7 @@ fn call_with_progress_ends_in_time() {
         seen.contains("notifications/progress") && !seen.contains("\"result\""),
         "{seen}"
     );
-    wait_until("the guest still runs", || {
+    wait_until("the guest did not stop", || {
         server.host.occupancy().running == 0
     });
 }

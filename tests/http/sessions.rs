@@ -121,7 +121,7 @@ fn session_cancels_only_its_own_call() {
         }
         assert!(host.occupancy().running == 1);
         cancel(&own, json!(1));
-        wait_until("the guest still runs", || host.occupancy().running == 0);
+        wait_until("the guest did not stop", || host.occupancy().running == 0);
         let answer = client.answer().unwrap();
         let found = (answer.status, answer.header("content-type"));
         assert_eq!(found, expected, "{answer:?}");

@@ -53,7 +53,7 @@ fn calls_of_a_message_run_concurrently() {
     on_two_threads(async {
         tokio::select! {
             answers = exchange::run(&host, calls.unwrap()) => panic!("{answers:?}"),
-            () = until("not all calls run", || host.occupancy().running == 8) => {}
+            () = until("not all calls started", || host.occupancy().running == 8) => {}
         }
     });
     let host = slow_host(&folders, Duration::from_millis(400), 64, 0);
@@ -69,7 +69,7 @@ fn calls_of_a_message_run_concurrently() {
 }
 
 #[test]
-fn message_does_not_make_host_busy_for_itself() {
+fn calls_of_a_message_never_fail_as_busy() {
     let folders = Folders::new();
     for (calls, queue) in [(1, 0), (1, 1), (2, 3)] {
         let host = slow_host(&folders, Duration::from_secs(10), calls, queue);
@@ -143,7 +143,7 @@ fn cut_answer_says_in_its_text_what_is_left_out() {
         assert!(!answer.failed);
     }
     assert_eq!(answers[2].text, "x".repeat(1024));
-    // Without the bound, the text is all there is.
+    // Without `model_output`, no text is cut.
     let answers = run(&build(builder), "read_file_in_skill", &[file("large.txt")]);
     assert_eq!(answers[0].text, "x".repeat(1 << 20));
 }
@@ -157,9 +157,9 @@ fn dropped_message_stops_its_guests() {
         let calls = Format::OpenAi.calls(&message("raw_sleep", [&sleep, &sleep]));
         tokio::select! {
             answers = exchange::run(&host, calls.unwrap()) => panic!("{answers:?}"),
-            () = until("no guest runs", || host.occupancy().memory > 0) => {}
+            () = until("no guest started", || host.occupancy().memory > 0) => {}
         }
-        until("the guest still runs", || host.occupancy().running == 0).await;
+        until("the guest did not stop", || host.occupancy().running == 0).await;
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         // The host has one slot and no queue.
         let read = host.call("raw_read", arguments).await;

@@ -188,7 +188,7 @@ fn answer_waits_only_briefly_for_a_note() {
     assert_eq!(record["tool"], "check_skill_forever");
     assert_eq!([&record["outcome"], &record["reason"]], ["stopped", "time"]);
     // The guest is stopped, too.
-    wait_until("the guest still runs", || {
+    wait_until("the guest did not stop", || {
         server.host.occupancy().running == 0
     });
 }

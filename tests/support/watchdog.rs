@@ -76,21 +76,21 @@ pub(super) fn watch() {
     WATCHED.with(|_| ());
 }
 
-/// Waits until a condition holds. `what` describes the failure.
+/// Waits until a condition holds. `failure` says what is wrong if it never does.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(failure: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < patience(), "{what}");
+        assert!(start.elapsed() < patience(), "{failure}");
         thread::sleep(POLL);
     }
 }
 
 /// Like [`wait_until`], but other futures of this thread run meanwhile.
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(failure: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < patience(), "{what}");
+        assert!(start.elapsed() < patience(), "{failure}");
         tokio::time::sleep(POLL).await;
     }
 }

@@ -92,7 +92,7 @@ mod tests {
                 expected
             );
         }
-        let too_deep = format!("{}{}", r#"{"a":"#.repeat(500), "}".repeat(500));
+        let too_deep = format!("{}1{}", r#"{"a":"#.repeat(500), "}".repeat(500));
         for wrong in [
             "",
             "[]",

@@ -10,7 +10,13 @@ fn refuses_invalid_key_sets_and_skips_unusable_keys() {
     assert!(KeySet::parse(keys.set().to_string().as_bytes()).is_ok());
     let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
     let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
-    let agreement = json!({"keys": [keys.set()["keys"][4]]}).to_string();
+    let set_of = |id: &str| {
+        let all = keys.set()["keys"].as_array().unwrap().clone();
+        let keys: Vec<_> = all.into_iter().filter(|key| key["kid"] == id).collect();
+        assert!(!keys.is_empty(), "{id}");
+        json!({"keys": keys}).to_string()
+    };
+    let (agreement, shared) = (set_of("agreement"), set_of("shared"));
     let mut nameless = keys.set()["keys"][0].clone();
     nameless.as_object_mut().unwrap().remove("kid");
     let nameless = json!({"keys": [nameless]}).to_string();
@@ -31,6 +37,7 @@ fn refuses_invalid_key_sets_and_skips_unusable_keys() {
         r#"{"keys": []}"#,
         r#"{"keys": [1, null, "x", {}]}"#,
         &agreement,
+        &shared,
         &nameless,
         &long,
     ] {

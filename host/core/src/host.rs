@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use skillhost_egress::EgressClient;
-use skillhost_sandbox::call::{ConsentGate, RequestGate, RunOutcome, SandboxCall};
+use skillhost_sandbox::call::{ConsentGate, RequestGate, SandboxCall};
 use skillhost_sandbox::component::Tool;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::engine::{CallQuota, CallSlot, EpochEngine};
@@ -409,44 +409,32 @@ impl Host {
     async fn run_checked(
         &self,
         caller: &Caller,
-        ServedTool {
-            tool,
-            terms,
-            quota,
-            skills,
-            ..
-        }: &ServedTool,
+        served: &ServedTool,
         arguments: &Map<String, Value>,
         mut entry: Option<&mut AuditEntry>,
         requests: Option<RequestLog>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
-        let rule = tool.definition.folder.as_ref();
-        let skill = rule.and_then(|rule| string(arguments, &rule.skill_property));
+        let ServedTool { tool, terms, .. } = served;
+        let subject = subject(tool, arguments);
         if let Some(entry) = &mut entry {
-            let path = rule.and_then(|rule| rule.path_property.as_deref());
-            entry.set_subject(&CallSubject {
-                component: &tool.component.digest,
-                skill,
-                path: path.and_then(|property| string(arguments, property)),
-            });
+            entry.set_subject(&subject);
         }
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, arguments)?;
         // Scripts and third-party components see all entries of a folder.
         let leaves_names_out =
-            quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGE_PREFIX);
+            served.quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGE_PREFIX);
         // A waiting call holds no open files.
-        let quota = quota.for_client(caller.sharing_name());
+        let quota = served.quota.for_client(caller.sharing_name());
         let slot = sandbox.enter(&quota).await;
         let cpu = entry.as_ref().map(|entry| entry.cpu()).unwrap_or_default();
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
         let slot = Arc::new(slot.for_caller(caller, cpu));
         let mut folder = self.open_folder(tool, arguments, terms, &slot).await?;
         if leaves_names_out {
-            let for_lists = |open| self.0.catalog.for_lists(open);
-            folder = folder.map(|opened| opened.map(for_lists));
+            folder = folder.map(|opened| opened.map(|open| self.0.catalog.for_lists(open)));
         }
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
@@ -455,24 +443,20 @@ impl Host {
         if let (Some(entry), Some(gate)) = (&mut entry, &scripts) {
             entry.set_script(gate.log.clone());
         }
-        let unknown_skill = match &folder {
-            Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
-            _ => None,
-        };
-        let opened_skill = match &folder {
-            Some(Ok(open)) => open.skill.as_deref(),
-            _ => None,
+        let (opened_skill, unknown_skill) = match &folder {
+            Some(Ok(open)) => (open.skill.as_deref(), None),
+            Some(Err(FolderError::Unknown)) => (None, subject.skill.map(str::to_owned)),
+            _ => (None, None),
         };
         let gate = |log| self.request_gate(caller, tool, opened_skill, terms, log);
         let requests = requests.map(gate);
-        let tracer = self.0.observer.as_ref();
-        let tracer = tracer.filter(|observer| observer.traces());
+        let tracer = self.0.observer.as_ref().filter(|it| it.traces());
         let call = SandboxCall {
             tool: &tool.name,
             arguments: given,
             folder,
             terms,
-            skills: skills.within(self.1.as_ref()),
+            skills: served.skills.within(self.1.as_ref()),
             scripts,
             requests,
             is_traced: tracer.is_some(),
@@ -482,21 +466,14 @@ impl Host {
             slot: &slot,
         };
         let outcome = sandbox.call(call).await;
-        let RunOutcome {
-            result,
-            memory,
-            view,
-            deadline,
-            met,
-            trace,
-        } = outcome;
-        if let (Some(tracer), Err(_) | Ok(Err(_))) = (tracer, &result) {
-            tracer.traced(trace);
+        if let (Some(tracer), Err(_) | Ok(Err(_))) = (tracer, &outcome.result) {
+            tracer.traced(outcome.trace);
         }
-        *peak = Some(memory);
+        *peak = Some(outcome.memory);
         let model_reads = tool.definition.model_reads;
-        match result.map_err(|stop| stop_error(tool, stop))? {
+        match outcome.result.map_err(|stop| stop_error(tool, stop))? {
             Ok(answer) => {
+                let (view, deadline) = (outcome.view, outcome.deadline);
                 let files = scripts::changed_files(view, &terms.limits, slot, deadline).await;
                 let mut output = Output::new(answer.text, answer.details, model_reads);
                 output.text_property = tool.definition.text_property.clone();
@@ -506,7 +483,7 @@ impl Host {
             Err(refusal) => {
                 let mut failure = Failure::new(refusal.kind, refusal.message);
                 failure.details = refusal.details;
-                failure.met = met.map(Box::new);
+                failure.met = outcome.met.map(Box::new);
                 failure.unknown_skill = unknown_skill;
                 failure.model_reads = model_reads;
                 Err(CallError::Failed(failure))
@@ -624,6 +601,17 @@ impl Host {
             (Some(name), _) => Ok(self.0.catalog.skill(name, terms.hard_links)),
             (None, false) => Ok(Err(FolderError::Unknown)),
         }
+    }
+}
+
+/// Returns what a call is about, for the audit log.
+fn subject<'a>(tool: &'a Tool, arguments: &'a Map<String, Value>) -> CallSubject<'a> {
+    let rule = tool.definition.folder.as_ref();
+    let path = rule.and_then(|rule| rule.path_property.as_deref());
+    CallSubject {
+        component: &tool.component.digest,
+        skill: rule.and_then(|rule| string(arguments, &rule.skill_property)),
+        path: path.and_then(|property| string(arguments, property)),
     }
 }
 

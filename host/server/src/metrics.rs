@@ -100,16 +100,8 @@ impl Default for Metrics {
                 "Time from such a request to the head of its response",
                 || Histogram::new(DURATION_BUCKETS),
             ),
-            calls_running: table.single(
-                ("calls_running", None),
-                "Calls that run",
-                Gauge::default(),
-            ),
-            calls_waiting: table.single(
-                ("calls_waiting", None),
-                "Calls that wait for a slot",
-                Gauge::default(),
-            ),
+            calls_running: table.gauge("calls_running", "Calls that run"),
+            calls_waiting: table.gauge("calls_waiting", "Calls that wait for a slot"),
             sandbox_memory: table.single(
                 ("sandbox_memory", Some(Unit::Bytes)),
                 "Linear memory of all sandboxes together",
@@ -132,11 +124,7 @@ impl Default for Metrics {
                 "Requests that were answered",
                 Counter::default,
             ),
-            connections: table.single(
-                ("http_connections", None),
-                "Open connections",
-                Gauge::default(),
-            ),
+            connections: table.gauge("http_connections", "Open connections"),
             evicted: table.single(
                 ("http_connections_evicted", None),
                 "Connections that were closed to admit others",
@@ -153,6 +141,11 @@ impl Default for Metrics {
 struct MetricTable(Registry);
 
 impl MetricTable {
+    /// Adds a number without a unit that rises and falls.
+    fn gauge(&mut self, name: &str, help: &str) -> Gauge {
+        self.single((name, None), help, Gauge::default())
+    }
+
     /// Adds a metric without labels.
     fn single<M: Metric + Clone>(
         &mut self,

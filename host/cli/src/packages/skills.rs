@@ -319,31 +319,7 @@ pub(crate) fn changes(
         let commit = |locked: &LockedSkill| locked.commit.clone().unwrap_or_default();
         lines.push(format_line!("  commit: {} -> {}", commit(old), commit(new)));
     }
-    let scripts: BTreeSet<&str> = after
-        .scripts()
-        .chain(before.into_iter().flat_map(SkillFiles::scripts))
-        .collect();
-    let paths: BTreeSet<&String> = old.files.keys().chain(new.files.keys()).collect();
-    for is_script in [false, true] {
-        let paths = paths
-            .iter()
-            .filter(|path| scripts.contains(path.as_str()) == is_script);
-        let paths = paths.filter_map(|path| {
-            let sign = match (old.files.get(*path), new.files.get(*path)) {
-                (old, new) if old == new => return None,
-                (None, _) => "+",
-                (_, None) => "-",
-                _ => "changed",
-            };
-            Some(format!("{sign} {}", quote(path)))
-        });
-        let kind = if is_script { "script" } else { "file" };
-        lines.extend(
-            list(kind, paths.collect())
-                .into_iter()
-                .map(|it| format_line!("  {it}")),
-        );
-    }
+    lines.extend(file_changes(old, before, new, after));
     let Some(before) = before else {
         lines.push(format_line!(
             "  the store does not have the old files: all files count as new; `skillhost fetch` gets them"
@@ -382,6 +358,42 @@ pub(crate) fn changes(
             store.skill_root(old).display(),
             store.skill_root(new).display()
         ));
+    }
+    lines
+}
+
+/// Returns the added, removed and changed files of a skill, its scripts last.
+fn file_changes(
+    old: &LockedSkill,
+    before: Option<&SkillFiles>,
+    new: &LockedSkill,
+    after: &SkillFiles,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let scripts: BTreeSet<&str> = after
+        .scripts()
+        .chain(before.into_iter().flat_map(SkillFiles::scripts))
+        .collect();
+    let paths: BTreeSet<&String> = old.files.keys().chain(new.files.keys()).collect();
+    for is_script in [false, true] {
+        let paths = paths
+            .iter()
+            .filter(|path| scripts.contains(path.as_str()) == is_script);
+        let paths = paths.filter_map(|path| {
+            let sign = match (old.files.get(*path), new.files.get(*path)) {
+                (old, new) if old == new => return None,
+                (None, _) => "+",
+                (_, None) => "-",
+                _ => "changed",
+            };
+            Some(format!("{sign} {}", quote(path)))
+        });
+        let kind = if is_script { "script" } else { "file" };
+        lines.extend(
+            list(kind, paths.collect())
+                .into_iter()
+                .map(|it| format_line!("  {it}")),
+        );
     }
     lines
 }

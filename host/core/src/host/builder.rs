@@ -470,21 +470,12 @@ impl HostBuilder {
         let left_out = components.left_out;
         let components = components.loaded;
         let is_complete = left_out == 0 && !components.iter().any(|loaded| loaded.is_declared);
-        // A tool may be missing because its component was refused or its file removed.
-        for (checked, may_be_refused) in [
-            (
-                self.check_tools(&components),
-                refused_components + left_out > 0,
-            ),
-            (self.check_files(&components, &files), false),
-        ] {
-            match checked {
-                Err(error) if is_successor || may_be_refused => {
-                    problems.push(error.to_string());
-                }
-                checked => checked?,
-            }
-        }
+        let may_lack_tools = is_successor || refused_components + left_out > 0;
+        problems.extend(problem_if(may_lack_tools, self.check_tools(&components))?);
+        problems.extend(problem_if(
+            is_successor,
+            self.check_files(&components, &files),
+        )?);
         problems.extend(self.missing_skills(&catalog));
         let mut tools = self.served_tools(&components, &runtime.engine, &catalog, index.as_ref());
         let has_embedded = !self.without_embedded;
@@ -657,6 +648,15 @@ impl HostBuilder {
         files.extend(self.config.named_components.keys().map(PathBuf::from));
         files.extend_from_slice(&self.components);
         Ok(files)
+    }
+}
+
+/// Returns an error as a problem if the host is built in spite of it: its successor keeps serving, and
+/// a tool may be missing because its component was refused or its file removed.
+fn problem_if(is_tolerated: bool, checked: anyhow::Result<()>) -> anyhow::Result<Option<String>> {
+    match checked {
+        Err(error) if is_tolerated => Ok(Some(error.to_string())),
+        checked => checked.map(|()| None),
     }
 }
 

@@ -156,6 +156,26 @@ impl RequestGate {
         })
     }
 
+    /// Returns the sender of a request, and the consent to it if it needs one. The egress process
+    /// denies a request without a valid target, and says why.
+    async fn permit(
+        &self,
+        target: Option<Target>,
+        method: &str,
+        pauses: &CallPauses,
+    ) -> Result<(&RequestSender, Option<String>), Denied> {
+        let Some(sender) = &self.sender else {
+            let mut denied = Denied::new("its component has no grant of `network`");
+            denied.outcome.rule = Some(NO_GRANT.to_owned());
+            return Err(denied);
+        };
+        let consent = match target {
+            Some(target) => sender.consent(&target, method, pauses).await?,
+            None => None,
+        };
+        Ok((sender, consent))
+    }
+
     /// Returns the environment variables of a guest that may send requests: a placeholder for each
     /// secret, and the rules, one per line, or `ask`.
     pub(crate) fn environment(&self) -> Option<impl Iterator<Item = (String, String)>> {
@@ -216,12 +236,8 @@ struct Denied {
 
 impl Denied {
     fn new(why: impl ToString) -> Self {
-        let outcome = Outcome {
-            failure: Some(Failure::new(FailureKind::Denied, why)),
-            ..Outcome::default()
-        };
         Self {
-            outcome,
+            outcome: failed(FailureKind::Denied, why),
             missing_rule: None,
         }
     }
@@ -324,45 +340,25 @@ async fn send(
     let target = Target::new(request.method(), request.uri());
     let method = request.method().to_string();
     let origin = target.as_ref().map(Target::origin).unwrap_or_default();
+    let path = target.as_ref().map(Target::path_and_query);
     let record = RequestRecord {
         method: method.clone(),
         origin: origin.clone(),
-        path: target
-            .as_ref()
-            .map(Target::path_and_query)
-            .unwrap_or_default(),
+        path: path.unwrap_or_default(),
         ..RequestRecord::default()
     };
     let what = format!("`{}` requested {method} {origin}", gate.component);
     let call_bytes = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
-    let permitted = match (&gate.sender, &target) {
-        (None, _) => {
-            let mut denied = Denied::new("its component has no grant of `network`");
-            denied.outcome.rule = Some(NO_GRANT.to_owned());
-            Err(denied)
-        }
-        (Some(sender), Ok(target)) => {
-            let consent = sender.consent(target, &method, &pauses).await;
-            consent.map(|consent| (sender, consent))
-        }
-        // The egress process denies it and says why.
-        (Some(sender), Err(_)) => Ok((sender, None)),
-    };
-    let (sender, consent) = match permitted {
-        Ok(permitted) => permitted,
-        Err(Denied {
-            outcome,
-            missing_rule,
-        }) => {
-            let failure = outcome.failure.clone();
-            log.deny(index, outcome, missing_rule, start.elapsed());
-            let why = failure.map(|failure| failure.why).unwrap_or_default();
-            tracing::warn!("{what} and got no response: {why}");
-            return Err(Error::HttpRequestDenied);
-        }
-    };
+    let permitted = gate.permit(target.ok(), &method, &pauses).await;
+    let (sender, consent) = permitted.map_err(|denied| {
+        let failure = denied.outcome.failure.clone();
+        log.deny(index, denied.outcome, denied.missing_rule, start.elapsed());
+        let why = failure.map(|failure| failure.why).unwrap_or_default();
+        tracing::warn!("{what} and got no response: {why}");
+        Error::HttpRequestDenied
+    })?;
     let request = request.map(|body| BoundedBody {
         body,
         own_bytes: sent,
@@ -383,56 +379,59 @@ async fn send(
         Ok(Err(error)) => {
             log.end(index, None, None, start.elapsed());
             let bytes = call_bytes.load(Ordering::Relaxed);
-            if bytes > limits.request_bytes as u64 {
-                tracing::warn!(
-                    "{what} and got no response: the bodies of the call's requests exceed \
-                     `limits.request_bytes`: {}",
-                    limits.request_bytes
-                );
-                return Err(Error::HttpRequestBodySize(Some(bytes)));
-            }
-            tracing::error!("the egress process does not answer: {error}");
-            return Err(Error::ConnectionTerminated);
+            return Err(lost_request(&what, &error, bytes, limits.request_bytes));
         }
         Err(_) => {
-            let failure = Failure {
-                kind: FailureKind::Timeout,
-                why: format!("the server did not answer in {timeout:?}"),
-            };
-            tracing::warn!("{what} and got no response: {}", failure.why);
-            let outcome = Outcome {
-                failure: Some(failure),
-                ..Outcome::default()
-            };
+            let why = format!("the server did not answer in {timeout:?}");
+            tracing::warn!("{what} and got no response: {why}");
+            let outcome = failed(FailureKind::Timeout, why);
             log.end(index, None, Some(outcome), start.elapsed());
             return Err(Error::ConnectionReadTimeout);
         }
     };
-    if consent.is_some() {
-        outcome.rule = consent;
-    }
+    outcome.rule = consent.or(outcome.rule);
     let failure = outcome.failure.clone();
-    let status = response.status().as_u16();
-    let status = failure.is_none().then_some(status);
+    let status = failure.is_none().then(|| response.status().as_u16());
     log.end(index, status, Some(outcome), start.elapsed());
     if let Some(failure) = failure {
         tracing::warn!("{what} and got no response: {}", failure.why);
         return Err(error_for_guest(failure.kind));
     }
-    let between = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let response = response.map(|body| {
-        let body = BoundedBody {
+        let timeout = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
+        BoundedBody {
             body: body.map_err(Error::from),
             own_bytes: received,
             call_bytes: all_received,
             max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
-            timeout: Some((between, Box::pin(tokio::time::sleep(between)))),
+            timeout: Some((timeout, Box::pin(tokio::time::sleep(timeout)))),
             error_prefix: Some(format!("{what} and got only a part of the response")),
-        };
-        body.boxed_unsync()
+        }
+        .boxed_unsync()
     });
     Ok((response, Box::new(async { Ok(()) })))
+}
+
+/// Logs that the egress process did not answer a request, after the bodies of the call's requests had
+/// this number of bytes. Returns the error for the guest.
+fn lost_request(what: &str, error: &io::Error, bytes: u64, max: usize) -> Error {
+    if bytes > max as u64 {
+        tracing::warn!(
+            "{what} and got no response: the bodies of the call's requests exceed \
+             `limits.request_bytes`: {max}"
+        );
+        return Error::HttpRequestBodySize(Some(bytes));
+    }
+    tracing::error!("the egress process does not answer: {error}");
+    Error::ConnectionTerminated
+}
+
+fn failed(kind: FailureKind, why: impl ToString) -> Outcome {
+    Outcome {
+        failure: Some(Failure::new(kind, why)),
+        ..Outcome::default()
+    }
 }
 
 /// Returns the error that a guest gets for a failure. Details for the operator stay in the log.

@@ -122,6 +122,35 @@ impl Queue<'_> {
     }
 }
 
+/// Reads files within the limits.
+struct Reader<'a> {
+    folder: &'a Folder,
+    opened: usize,
+    bytes_left: u64,
+    /// The line of SKILL.md that leads to the first file over a limit, and the number of such files.
+    unchecked: Option<(u32, usize)>,
+}
+
+impl Reader<'_> {
+    /// Returns the text of a file. Returns `None` if the file is over a limit or cannot be opened;
+    /// `check/folder.rs` reports the latter.
+    fn read(&mut self, linked: &Linked) -> Option<String> {
+        let file = self.folder.open_file(&linked.path).ok()?;
+        self.opened += 1;
+        let mut bytes = Vec::new();
+        let max = MAX_FILE_BYTES.min(self.bytes_left);
+        let is_read = self.opened <= MAX_FILES
+            && file.take(max + 1).read_to_end(&mut bytes).is_ok()
+            && bytes.len() as u64 <= max;
+        if !is_read {
+            self.unchecked.get_or_insert((linked.line, 0)).1 += 1;
+            return None;
+        }
+        self.bytes_left -= bytes.len() as u64;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
 /// Returns the findings for the Markdown files that a body refers to. Files that it only mentions,
 /// and those that the found files name, are searched for hidden text too.
 pub(super) fn findings<'a>(
@@ -156,26 +185,17 @@ pub(super) fn findings<'a>(
     }
     let lines = body.lines().zip(split.body_line..);
     queue.add_named(lines, &[root], &mut { MAX_LOOKUPS });
-    let mut unchecked: Option<(u32, usize)> = None;
-    let (mut opened, mut bytes_left) = (0, MAX_ALL_BYTES);
+    let mut reader = Reader {
+        folder,
+        opened: 0,
+        bytes_left: MAX_ALL_BYTES,
+        unchecked: None,
+    };
     let (mut links_left, mut names_left) = (MAX_LOOKUPS, MAX_LOOKUPS);
     while let Some(linked) = queue.files.pop_front() {
-        // The list of missing files has those that cannot be opened.
-        let Ok(file) = folder.open_file(&linked.path) else {
+        let Some(text) = reader.read(&linked) else {
             continue;
         };
-        opened += 1;
-        let mut bytes = Vec::new();
-        let max = MAX_FILE_BYTES.min(bytes_left);
-        let is_read = opened <= MAX_FILES
-            && file.take(max + 1).read_to_end(&mut bytes).is_ok()
-            && bytes.len() as u64 <= max;
-        if !is_read {
-            unchecked.get_or_insert((linked.line, 0)).1 += 1;
-            continue;
-        }
-        bytes_left -= bytes.len() as u64;
-        let text = String::from_utf8_lossy(&bytes);
         let mut of_file = document::file_findings(&text);
         if linked.is_reference {
             of_file.extend(chain_finding(
@@ -199,22 +219,31 @@ pub(super) fn findings<'a>(
         let lines = text.lines().map(|line| (line, linked.line));
         queue.add_named(lines, &[parent, root], &mut names_left);
     }
-    findings.extend(unchecked.map(|(line, count)| {
+    findings.extend(limit_findings(reader.unchecked, queue.cut));
+    findings
+}
+
+/// Returns the findings that some files were not searched.
+fn limit_findings(
+    unchecked: Option<(u32, usize)>,
+    cut: Option<u32>,
+) -> impl Iterator<Item = Finding> {
+    let unchecked = unchecked.map(|(line, count)| {
         let message = format!(
             "{count} of the Markdown files that the body refers to were not searched for hidden \
              text: the limits are {MAX_FILES} files, {MAX_FILE_BYTES} bytes in each, and \
              {MAX_ALL_BYTES} bytes in all"
         );
         Finding::warning("linked-unchecked", Some(line), message)
-    }));
-    findings.extend(queue.cut.map(|line| {
+    });
+    let cut = cut.map(|line| {
         let message = format!(
             "not all names of Markdown files were looked up to search the files for hidden text: \
              at most {MAX_LOOKUPS} in the body, and {MAX_LOOKUPS} in other files, are"
         );
         Finding::warning("linked-unchecked", Some(line), message)
-    }));
-    findings
+    });
+    unchecked.into_iter().chain(cut)
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.

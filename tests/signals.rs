@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use skillhost_helper::{Kind, write_message};
 
 use crate::support::guests;
 use crate::support::process::Process;
@@ -68,5 +69,21 @@ fn server_ends_at_inherited_signals() {
         assert!(answer.contains("\"id\":1"), "{options:?}: {answer}");
         server.signal(Signal::TERM);
         assert_eq!(server.wait().code(), Some(0), "{options:?}");
+    }
+}
+
+#[test]
+fn program_ignores_no_inherited_signal() {
+    let program = Program::new();
+    let options = ["--ignore-signal=TERM", "--ignore-signal=CHLD"];
+    // A helper process, because a server handles SIGTERM in any case.
+    let mut command = command(&program, &options, &[skillhost::COMPILE_ARGUMENT]);
+    let mut helper = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    // The pipe is too small for this. So the process is reading it, and has begun.
+    let stdin = helper.stdin.as_mut().unwrap();
+    write_message(stdin, Kind::Request, &[0; 1 << 20]).unwrap();
+    let pid = Pid::from_raw(i32::try_from(helper.pid).unwrap()).unwrap();
+    for signal in [Signal::TERM, Signal::CHILD] {
+        assert!(!Process::ignores(pid, signal), "{signal:?}");
     }
 }

@@ -149,7 +149,7 @@ struct FollowedFile {
     position: u64,
     /// The last line that was read, or the last part of a line that is too long.
     last_line: Vec<u8>,
-    /// The beginning of a line whose end is not read yet.
+    /// The beginning of an unfinished line.
     line: Vec<u8>,
     /// True in the middle of a line that is too long.
     is_in_long_line: bool,
@@ -197,7 +197,7 @@ impl FollowedFile {
 
     /// Finds the renamed file that begins with the record `next`. Also returns the file's path.
     ///
-    /// Searches the log's folder for files whose names begin like the log's name.
+    /// Searches the log's folder for files with names that begin with the log's name.
     fn find_renamed(path: &Path, next: Link) -> Option<(String, Self)> {
         let path = path.canonicalize().ok()?;
         let start = path.file_stem()?.as_bytes();

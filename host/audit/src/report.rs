@@ -29,8 +29,8 @@ pub struct VerifyReport {
     pub checkpoints: u64,
     /// The number of checkpoints whose signature was not checked, because no key was given.
     pub unchecked_checkpoints: u64,
-    /// The sequence number of the last valid checkpoint. The records up to it are proven, if there
-    /// is no problem.
+    /// The sequence number of the last valid checkpoint. Without problems, the
+    /// records up to it are proven.
     pub proven: Option<u64>,
     /// The number of records after the last checkpoint of their chain.
     pub unproven: u64,

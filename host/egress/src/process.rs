@@ -306,8 +306,8 @@ enum Event {
 
 /// Waits until the host or the sender has ended, or a file of the resolver was replaced.
 ///
-/// Stdin is closed when the host drops its client. Escaped code can keep it open in a message that
-/// nobody reads.
+/// Stdin is closed when the host drops its client. Escaped code can keep it open by sending it in a
+/// message that is never received.
 fn wait_for_event(
     host: &OwnedFd,
     sender: &Child,

@@ -314,7 +314,7 @@ struct BrokerProcess {
 impl BrokerProcess {
     /// Answers requests until the other side closes, or `host` ends.
     ///
-    /// Escaped code can keep the other side open in a message that nobody reads.
+    /// Escaped code can keep the other side open by sending it in a message that is never received.
     fn serve(&mut self, client: BorrowedFd<'_>, host: Option<BorrowedFd<'_>>) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
         loop {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use anstream::adapter::strip_str;
 use skillhost::Line;
 use skillhost_skills::text::count::count;
 
@@ -174,7 +175,8 @@ fn show(
             return;
         }
         let text = String::from_utf8_lossy(&bytes);
-        let mut line = without_escapes(text.trim_end()).replace('\t', "    ");
+        // Some compilers print colours to pipes too.
+        let mut line = strip_str(text.trim_end()).to_string().replace('\t', "    ");
         if is_noise(&line) {
             continue;
         }
@@ -189,36 +191,9 @@ fn show(
     }
 }
 
-/// Removes colours from a line. Some compilers print them to pipes too.
-fn without_escapes(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("\u{1b}[") {
-        plain.push_str(before);
-        rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-        rest = rest
-            .strip_prefix(|c: char| c.is_ascii_alphabetic())
-            .unwrap_or(rest);
-    }
-    plain.push_str(rest);
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn removes_colours() {
-        for (line, plain) in [
-            ("plain", "plain"),
-            ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
-            ("\u{1b}[", ""),
-            ("a\u{1b}[2Kb", "ab"),
-        ] {
-            assert_eq!(without_escapes(line), plain);
-        }
-    }
 
     #[test]
     fn progress_says_running_only_for_commands() {
@@ -237,6 +212,14 @@ mod tests {
         let mut step = Step::new("the compiler", command);
         step.is_captured = true;
         assert_eq!(step.run().unwrap(), b"a\n");
+    }
+
+    #[test]
+    fn removes_escape_sequences() {
+        let excerpt = Mutex::default();
+        let output = b"\x1b[1;31merror\x1b[0m: a\x1b[2Kb\x1b[?25lc\x1b]0;title\x07d\n";
+        show(&output[..], |_| false, None, &excerpt);
+        assert_eq!(excerpt.into_inner().unwrap().previous, "error: abcd");
     }
 
     #[test]

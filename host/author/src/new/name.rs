@@ -41,6 +41,11 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
          with at most {MAX_CHARS} characters, such as `{}`",
         suggest(name)
     );
+    check_meaning(name)
+}
+
+/// Checks that a name means nothing else to skillhost or to a tool's language.
+fn check_meaning(name: &str) -> anyhow::Result<()> {
     ensure!(
         !embedded::names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
@@ -106,7 +111,7 @@ fn suggest(name: &str) -> String {
         }
     }
     let suggestion = suggestion.trim_matches(|c: char| c == '-' || c.is_ascii_digit());
-    if suggestion.is_empty() || RESERVED.contains(&suggestion) {
+    if suggestion.is_empty() || check_meaning(suggestion).is_err() {
         "look-up-term".to_owned()
     } else {
         suggestion.to_owned()
@@ -142,6 +147,8 @@ mod tests {
             ("", "look-up-term"),
             ("Ü", "look-up-term"),
             ("Match", "look-up-term"),
+            ("ReadSkill", "look-up-term"),
+            ("Skillhost Guest", "look-up-term"),
         ] {
             assert_eq!(suggest(name), suggested);
             assert!(check(&suggest(name)).is_ok());

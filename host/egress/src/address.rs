@@ -51,7 +51,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, ..] = address.segments();
+    let [first, second, .., high, low] = address.segments();
     // All public addresses start with the bits 001, except for protocol assignments with Teredo, and
     // documentation.
     let is_global = first & 0xe000 == 0x2000;
@@ -59,23 +59,31 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         (first, second),
         (0x2001, 0..=0x1ff | 0xdb8) | (0x3fff, 0..=0xfff)
     );
-    is_global && !is_special
+    is_global && !is_special && isatap_v4(address).is_none_or(is_public_v4)
 }
 
 /// Returns the IPv4 address that an IPv6 address leads to: IPv4-mapped, NAT64 and 6to4.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let segments = address.segments();
-    let v4 = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match segments {
+    match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             Some(v4(high, low))
         }
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     }
+}
+
+/// Returns the IPv4 address to which a router of ISATAP (RFC 5214) in the address's network sends
+/// packets.
+fn isatap_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => Some(v4(high, low)),
+        _ => None,
+    }
+}
+
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn names_property_and_expected_type_of_wrong_argument() {
         (
             "record",
             json!({"x": 1, "y": 2, "z": 3}),
-            "Unknown argument: 'z'",
+            "Unknown argument: 'value.z'",
         ),
         (
             "record",

@@ -168,7 +168,7 @@ fn names_wrong_properties_at_any_depth() {
         (
             json!({"properties": {"at": point}}),
             json!({"at": {"x": 1, "y": null}}),
-            "Unknown argument: 'y'",
+            "Unknown argument: 'at.y'",
         ),
         (
             json!({"properties": {"x": {}}, "anyOf": [{"required": ["x"]}]}),

@@ -23,15 +23,11 @@ fn message(error: &ValidationError<'_>) -> String {
         }
         ValidationErrorKind::Required { property } => {
             let property = property.as_str().unwrap_or_default();
-            let within = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}.")
-            };
-            format!("Missing required argument: '{within}{}'", short(property))
+            format!("Missing required argument: '{}'", within(&name, property))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            format!("Unknown argument: '{}'", short(&unexpected.join("', '")))
+            let unknown: Vec<String> = unexpected.iter().map(|it| within(&name, it)).collect();
+            format!("Unknown argument: '{}'", short(&unknown.join("', '")))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
             if !name.is_empty() =>
@@ -43,6 +39,16 @@ fn message(error: &ValidationError<'_>) -> String {
             "Argument '{name}' is invalid: {}",
             short(&error.to_string())
         ),
+    }
+}
+
+/// Returns the name of a property of the argument `object`, or of an argument if that is empty.
+fn within(object: &str, property: &str) -> String {
+    let property = short(property);
+    if object.is_empty() {
+        property
+    } else {
+        format!("{object}.{property}")
     }
 }
 

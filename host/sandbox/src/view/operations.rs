@@ -16,6 +16,14 @@ use crate::open_file::OpenFile;
 use crate::tool::script::ScriptLog;
 use skillhost_skills::guard::PathTarget;
 
+/// The target of a path that exists.
+enum Existing {
+    /// A folder without a name, because the path ends in `.` or `..`.
+    Folder(Arc<FolderNode>),
+    /// A folder, a name in it, and the entry with that name.
+    Entry(Arc<FolderNode>, String, FoundEntry),
+}
+
 /// A handle of a file or folder.
 pub(crate) enum ViewHandle {
     File(FileHandle),
@@ -211,9 +219,9 @@ impl View {
         follow: bool,
     ) -> Result<NodeStatus, Errno> {
         match self.look_up(base, path, follow)? {
-            Ok(folder) => folder.status(|path| self.disk_status(&path)),
-            Err((_, _, FoundEntry::Disk(status))) => Ok(status.into()),
-            Err((_, _, FoundEntry::Node(node))) => self.status_of(&node),
+            Existing::Folder(folder) => folder.status(|path| self.disk_status(&path)),
+            Existing::Entry(_, _, FoundEntry::Disk(status)) => Ok(status.into()),
+            Existing::Entry(_, _, FoundEntry::Node(node)) => self.status_of(&node),
         }
     }
 
@@ -228,8 +236,8 @@ impl View {
     /// Returns the target of a link.
     pub(crate) fn read_link(&self, base: &Arc<FolderNode>, path: &str) -> Result<String, Errno> {
         match self.look_up(base, path, false)? {
-            Ok(_) => Err(Errno::INVAL),
-            Err((parent, name, found)) => self.link_target(&parent, &name, &found),
+            Existing::Folder(_) => Err(Errno::INVAL),
+            Existing::Entry(parent, name, found) => self.link_target(&parent, &name, &found),
         }
     }
 
@@ -256,8 +264,8 @@ impl View {
         modified: Option<Timestamp>,
     ) -> Result<(), Errno> {
         let node = match self.look_up(base, path, follow)? {
-            Ok(folder) => Node::Folder(folder),
-            Err((parent, name, found)) => self.node(&parent, &name, found)?,
+            Existing::Folder(folder) => Node::Folder(folder),
+            Existing::Entry(parent, name, found) => self.node(&parent, &name, found)?,
         };
         match node {
             Node::File(file) => file.set_times(accessed, modified),
@@ -308,7 +316,7 @@ impl View {
         (base, path, follow): (&Arc<FolderNode>, &str, bool),
         (new_base, new_path): (&Arc<FolderNode>, &str),
     ) -> Result<(), Errno> {
-        let Err((parent, name, found)) = self.look_up(base, path, follow)? else {
+        let Existing::Entry(parent, name, found) = self.look_up(base, path, follow)? else {
             unused_entry(self.resolve(new_base, new_path, LastLink::NeverFollowed)?)?;
             return Err(Errno::PERM);
         };
@@ -402,30 +410,21 @@ impl View {
     }
 
     /// Resolves a path to a folder or entry that exists.
-    ///
-    /// The inner `Ok` is a folder without a name, because the path ends in `.` or `..`. The inner
-    /// `Err` is not a failure: it is an entry with its parent and name.
-    #[allow(clippy::type_complexity, reason = "the parts are used at once")]
-    fn look_up(
-        &self,
-        base: &Arc<FolderNode>,
-        path: &str,
-        follow: bool,
-    ) -> Result<Result<Arc<FolderNode>, (Arc<FolderNode>, String, FoundEntry)>, Errno> {
+    fn look_up(&self, base: &Arc<FolderNode>, path: &str, follow: bool) -> Result<Existing, Errno> {
         let last = if follow {
             LastLink::Followed
         } else {
             LastLink::NotFollowed
         };
         let entry = match self.resolve(base, path, last)? {
-            PathEnd::Folder(folder) => return Ok(Ok(folder)),
+            PathEnd::Folder(folder) => return Ok(Existing::Folder(folder)),
             PathEnd::Entry(entry) => entry,
         };
         let found = entry.found.ok_or(Errno::NOENT)?;
         if entry.has_slash && found.kind() != FileType::Directory {
             return Err(Errno::NOTDIR);
         }
-        Ok(Err((entry.parent, entry.name, found)))
+        Ok(Existing::Entry(entry.parent, entry.name, found))
     }
 }
 

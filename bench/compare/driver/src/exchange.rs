@@ -34,9 +34,9 @@ pub(crate) fn trips(samples: usize) -> Vec<u64> {
                 }
             }
         });
-        let taken = (0..samples).map(|_| sample(&turn)).collect();
+        let times = (0..samples).map(|_| sample(&turn)).collect();
         turn.0.store(OVER, Ordering::Release);
-        taken
+        times
     })
 }
 
@@ -51,9 +51,9 @@ fn sample(turn: &Turn) -> u64 {
             }
         }
         trips += TRIPS;
-        let taken = start.elapsed();
-        if taken >= SAMPLE {
-            return u64::try_from((taken / trips).as_nanos()).unwrap_or(u64::MAX);
+        let elapsed = start.elapsed();
+        if elapsed >= SAMPLE {
+            return u64::try_from((elapsed / trips).as_nanos()).unwrap_or(u64::MAX);
         }
     }
 }

@@ -28,10 +28,11 @@ struct HostFolders {
     tools: Option<(PathBuf, Vec<String>)>,
 }
 
+/// An action to time.
 #[derive(Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 enum Order {
-    /// A tool's answer.
+    /// A call of a tool.
     Call {
         tool: String,
         arguments: Value,
@@ -88,8 +89,9 @@ fn main() -> anyhow::Result<()> {
             let host = host(folders)?;
             let HostFolders { skills, .. } = serde_json::from_str(folders)?;
             return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
-                let nothing = json!({"skill_name": "none", "file_path": "none"});
-                let answer = runtime.block_on(host.call(tool, nothing));
+                // This call has the costs of a sandbox, but reads no file.
+                let missing = json!({"skill_name": "none", "file_path": "none"});
+                let answer = runtime.block_on(host.call(tool, missing));
                 ensure!(answer.is_err(), "there is a skill `none`");
                 let argument = |name: &str| arguments[name].as_str().unwrap_or_default();
                 let path = skills
@@ -212,7 +214,7 @@ fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Resu
     Ok(Answer::Timed { nanoseconds, last })
 }
 
-/// Returns the number of runs of all threads in a time. Each thread has its own runtime.
+/// Returns how often all threads together run `run` within `time`. Each thread has its own runtime.
 fn throughput(
     threads: usize,
     time: Duration,
@@ -220,7 +222,7 @@ fn throughput(
 ) -> anyhow::Result<Answer> {
     let start = Instant::now();
     let calls = thread::scope(|scope| {
-        let each = || -> io::Result<usize> {
+        let count_calls = || -> io::Result<usize> {
             let runtime = runtime()?;
             let mut calls = 0;
             while start.elapsed() < time {
@@ -229,12 +231,12 @@ fn throughput(
             }
             Ok(calls)
         };
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(each)).collect();
-        let ended = threads.into_iter().map(|thread| match thread.join() {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(count_calls)).collect();
+        let counts = threads.into_iter().map(|thread| match thread.join() {
             Ok(calls) => calls,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        ended.sum::<io::Result<usize>>()
+        counts.sum::<io::Result<usize>>()
     })?;
     Ok(Answer::Counted {
         calls,

@@ -23,7 +23,7 @@ skillhost_guest::arguments! {
 skillhost_guest::record! {
     struct FindResult {
         skills: Vec<Hit>,
-        /// The text that was searched.
+        /// The part of the text that was searched: `all`, `descriptions` or `nothing`.
         searched: &'static str,
     }
 }

@@ -18,7 +18,7 @@ skillhost_guest::arguments! {
 skillhost_guest::record! {
     struct Success {
         skill_name: String,
-        /// The host puts the text here.
+        /// Serialized as null, which the host replaces with the text.
         documentation: (),
     }
 }
@@ -81,8 +81,8 @@ fn read(skill: &str, access: Access) -> Result<Output, Failure> {
     };
     let answer = match folder.answer_skill_md(MAX_BYTES) {
         Ok((output, _)) => Ok(output),
-        // The file exceeds the contract's limit or the host's limit on answers. Read it to
-        // find out which: the host fails the call if the answer is too large.
+        // The file exceeds the contract's limit or the host's limit on answers. Read the file
+        // to find out which limit: the host fails the call if the answer is too large.
         Err(ReadError::TooLarge(_)) => folder
             .open_skill_md()
             .and_then(|file| file.read_all(MAX_BYTES))

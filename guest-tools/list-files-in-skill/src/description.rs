@@ -1,6 +1,6 @@
 //! Describes a file by its start: the title of a Markdown file, the first line of a Python
 //! script's docstring, or the leading comment of another script. A description is third-party
-//! text, so it is made one short line without hidden characters.
+//! text, so it becomes one short line without hidden characters.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;

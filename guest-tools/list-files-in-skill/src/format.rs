@@ -53,7 +53,7 @@ pub(crate) fn listing_text(path: &str, listing: &Listing) -> String {
     text
 }
 
-/// Returns the line of an entry. An opened folder has none, because its entries have lines.
+/// Returns the line of an entry, or `None` for an opened folder: its entries have lines.
 fn entry_line(ListedEntry { path, kind }: &ListedEntry) -> Option<String> {
     let line = match kind {
         EntryKind::File { size, description } => {
@@ -83,8 +83,8 @@ fn entry_line(ListedEntry { path, kind }: &ListedEntry) -> Option<String> {
     Some(line)
 }
 
-/// Returns the reason why an entry cannot be read. Only for errors with messages that are
-/// about a call, not about a symlink.
+/// Returns the reason why a symlink cannot be read, if the error's message speaks of a call's
+/// path instead. Otherwise returns `None`: the message fits any entry.
 pub(crate) fn reason(error: ReadError) -> Option<&'static str> {
     match error {
         ReadError::Outside => Some("leads out of the skill"),

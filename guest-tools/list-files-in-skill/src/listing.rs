@@ -11,7 +11,7 @@ use skillhost_guest::{Entry, File, Folder, Identity, ListError, ReadError, Skill
 use crate::{WHOLE_SKILL, description};
 
 /// The maximum number of entries in an answer. Guards against: an answer that fills a model's
-/// context, and the time to open as many files.
+/// context, and the time to open more files.
 const MAX_LISTED: usize = 100;
 /// The maximum number of bytes in the paths of an answer. Guards against: folders and files
 /// with names of 255 bytes.
@@ -129,7 +129,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Lists the first level, or a part of it. Returns whether it is a part.
+    /// Lists the first level, or a part of it. Returns `true` for a part.
     fn list_first_level(&mut self, parent: &str, names: Vec<String>, after: Option<&str>) -> bool {
         let mut paths = self.child_paths(parent, names);
         if let Some(after) = after {
@@ -194,8 +194,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Counts the names in the folder at an index of the listing. Returns them if the folder may
-    /// be opened: it is not hidden and not already opened.
+    /// Counts the names in the folder at an index of the listing. Returns the names if the folder
+    /// may be opened: it is not hidden and not already opened.
     fn names_in(&mut self, index: usize) -> Option<Vec<String>> {
         let entry = &mut self.listing.entries[index];
         let EntryKind::Folder { entries, .. } = &mut entry.kind else {

@@ -30,7 +30,7 @@ skillhost_guest::record! {
         total: Option<u32>,
         #[serde(skip_serializing_if = "Option::is_none")]
         next_cursor: Option<String>,
-        /// The text that was searched. Absent if it was all text.
+        /// The part of the text that was searched. Absent if all text was searched.
         #[serde(skip_serializing_if = "Option::is_none")]
         searched: Option<&'static str>,
     }
@@ -94,7 +94,7 @@ fn page(limit: u32, cursor: Option<&str>) -> Result<Listing, Failure> {
         next,
     } = skills::page(cursor, limit);
     let (skills, left_out) = entries(skills.into_iter());
-    // A page may be empty before the last: the host reads a bounded number of hidden skills.
+    // A page before the last may be empty: the host reads a bounded number of unlisted skills.
     if cursor.is_some() && skills.is_empty() && next.is_none() {
         return Err(Failure::not_found(
             "No skill comes at or after this cursor; call list_skills without cursor.",

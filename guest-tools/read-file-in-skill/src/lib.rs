@@ -24,7 +24,7 @@ skillhost_guest::record! {
         success: bool,
         skill_name: String,
         file_path: String,
-        /// The host puts the text here.
+        /// Serialized as null, which the host replaces with the text.
         content: (),
         size_bytes: u64,
         encoding: &'static str,

@@ -10,7 +10,7 @@ pub(crate) struct Range {
     end: u64,
 }
 
-/// The selection of a range.
+/// The result of selecting a range.
 pub(crate) enum Selected {
     /// The bytes of the lines, without the line feed after the last line.
     Lines(Vec<u8>),
@@ -73,7 +73,7 @@ pub(crate) fn select(bytes: &[u8], range: Range) -> Selected {
 struct Selector {
     range: Range,
     selected: Vec<u8>,
-    /// The number of the line that has the next byte.
+    /// The number, from 0, of the line that has the next byte.
     line: u64,
 }
 
@@ -110,8 +110,8 @@ impl Selector {
         if self.range.start >= total_lines {
             return Selected::PastEnd { total_lines };
         }
-        // The file's last line has no line feed. Drop the last one only if the range ends
-        // before that line.
+        // The file's last line has no line feed. Drop the last line feed of the selection only
+        // if the range ends before the file's last line.
         Selected::Lines(if self.range.end < total_lines {
             without_last_line_feed(self.selected)
         } else {

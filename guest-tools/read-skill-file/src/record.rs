@@ -5,7 +5,7 @@ use alloc::string::String;
 skillhost_guest::record! {
     pub(crate) struct Success {
         pub(crate) ok: bool,
-        /// The host puts the text here.
+        /// Serialized as null, which the host replaces with the text.
         pub(crate) stdout: (),
         pub(crate) stderr: &'static str,
         pub(crate) meta: Meta,

@@ -20,7 +20,7 @@ skillhost_guest::arguments! {
 skillhost_guest::record! {
     struct Success {
         skill_name: String,
-        /// The host puts the text here.
+        /// Serialized as null, which the host replaces with the text.
         instructions: (),
     }
 }

@@ -64,7 +64,7 @@ impl Failure {
     }
 
     /// Adds a prefix to the message for the model, and puts the message
-    /// without it into a record for programs.
+    /// without the prefix into a record for programs.
     pub fn framed<R: Serialize>(self, prefix: &str, record: impl FnOnce(String) -> R) -> Self {
         Self {
             kind: self.kind,

@@ -1,5 +1,5 @@
 //! HTTP requests. The host sends those that the operator's grant for the tool allows, and denies
-//! all others. This module needs the feature `http`: without it, a component has no part of it.
+//! all others. Only components with the feature `http` contain this module.
 //!
 //! ```no_run
 //! use skillhost_guest::{Failure, http, variable};
@@ -17,9 +17,9 @@
 //! }
 //! ```
 //!
-//! A variable that holds a secret has a placeholder in the sandbox. The host puts the secret in its
-//! place, in the header and for the host names of the grant. Redirects are not followed: a tool
-//! reads the header `location`.
+//! A variable for a secret has a placeholder in the sandbox. The host replaces the placeholder with
+//! the secret, in the header and for the host names of the grant. Redirects are not followed: a
+//! tool reads the header `location`.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -47,17 +47,17 @@ pub const MAX_BODY_BYTES: usize = 16 << 20;
 /// The maximum size of a chunk of a streamed body.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Begins a GET request.
+/// Creates a GET request.
 pub fn get(url: &str) -> Request {
     request("GET", url)
 }
 
-/// Begins a POST request.
+/// Creates a POST request.
 pub fn post(url: &str) -> Request {
     request("POST", url)
 }
 
-/// Begins a request with any method.
+/// Creates a request with any method.
 pub fn request(method: &str, url: &str) -> Request {
     let url = url.split('#').next().unwrap_or_default();
     Request {
@@ -153,7 +153,7 @@ impl Request {
         set.map_err(invalid)?;
         let sending = match self.body {
             Some(bytes) => {
-                // Cannot fail: nothing took the body or its stream before.
+                // Cannot fail: nothing has taken the body or its stream before.
                 let body = request.body().map_err(invalid)?;
                 let stream = body.write().map_err(invalid)?;
                 Some(Sending {
@@ -195,7 +195,7 @@ struct Sending {
 }
 
 impl Exchange {
-    /// Returns what it waits for.
+    /// Returns what this exchange waits for.
     pub fn pollables(&self) -> Vec<Pollable> {
         let stream = self.sending.as_ref();
         let stream = stream.map(|sending| sending.stream.subscribe());
@@ -205,7 +205,7 @@ impl Exchange {
             .collect()
     }
 
-    /// Continues without waiting. Returns the response once its head is there.
+    /// Continues without waiting. Returns the response once its head has arrived.
     pub fn advance(&mut self) -> Result<Option<Response>, HttpError> {
         if let Some(mut sending) = self.sending.take() {
             match sending.write() {
@@ -222,7 +222,7 @@ impl Exchange {
             return Ok(None);
         };
         let fail = |kind| HttpError::new(kind, &self.method, &self.url);
-        // Cannot fail: nothing took the response before.
+        // Cannot fail: nothing has taken the response before.
         let response = result.map_err(|()| fail(HttpErrorKind::Other))?;
         let response = response.map_err(|code| fail(HttpErrorKind::new(&code)))?;
         Ok(Some(Response {
@@ -236,7 +236,7 @@ impl Exchange {
 }
 
 impl Sending {
-    /// Writes what the host takes without waiting. Returns whether it took all.
+    /// Writes what the host accepts without waiting. Returns whether it accepted all.
     fn write(&mut self) -> Result<bool, StreamError> {
         while let rest @ [_, ..] = &self.bytes[self.sent..] {
             let capacity = usize::try_from(self.stream.check_write()?).unwrap_or(usize::MAX);
@@ -299,8 +299,8 @@ impl Response {
         Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
     }
 
-    /// Returns the body as a value. Fails as [`Response::bytes`] does, and if the body has not this
-    /// form.
+    /// Parses the body as JSON. Fails as [`Response::bytes`] does, and if the body is not JSON or
+    /// does not fit `T`.
     pub fn json<T: DeserializeOwned>(self) -> Result<T, HttpError> {
         let mut error = HttpError::new(HttpErrorKind::Protocol, &self.method, &self.url);
         serde_json::from_slice(&self.bytes()?).map_err(|cause| {
@@ -309,10 +309,10 @@ impl Response {
         })
     }
 
-    /// Returns the body as a stream of chunks, of any size.
+    /// Returns the body, of any size, as a stream of chunks.
     pub fn stream(self) -> Result<Stream, HttpError> {
         let error = || HttpError::new(HttpErrorKind::Other, &self.method, &self.url);
-        // Cannot fail: nothing took the body before.
+        // Cannot fail: nothing has taken the body before.
         let body = self.response.consume().map_err(|()| error())?;
         let input = body.stream().map_err(|()| error())?;
         Ok(Stream {
@@ -341,12 +341,12 @@ impl Stream {
         self.read(InputStream::blocking_read)
     }
 
-    /// Returns the bytes that have arrived, which may be none, or `None` at the end.
+    /// Returns the bytes that have arrived: empty if there are none yet, `None` at the end.
     pub fn ready(&mut self) -> Result<Option<Vec<u8>>, HttpError> {
         self.read(InputStream::read)
     }
 
-    /// Returns what it waits for.
+    /// Returns what this stream waits for.
     pub fn pollable(&self) -> Pollable {
         self.input.subscribe()
     }
@@ -484,7 +484,7 @@ impl HttpErrorKind {
         }
     }
 
-    /// Returns the name that all languages use.
+    /// Returns the name that the kits of all languages use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Denied => "denied",
@@ -554,14 +554,14 @@ fn method(name: &str) -> Method {
 fn options(timeout: Duration) -> RequestOptions {
     let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let options = RequestOptions::new();
-    // A host that has no such timeout waits as long as it does by default.
+    // A host that does not support one of these timeouts uses its default.
     let _ = options.set_connect_timeout(Some(nanoseconds));
     let _ = options.set_first_byte_timeout(Some(nanoseconds));
     let _ = options.set_between_bytes_timeout(Some(nanoseconds));
     options
 }
 
-/// Appends a text as a part of a query.
+/// Appends a text to a query, percent-encoded.
 fn encode(text: &str, url: &mut String) {
     for byte in text.bytes() {
         match byte {

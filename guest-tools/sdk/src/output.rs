@@ -45,8 +45,8 @@ impl From<Output> for tools::Output {
     }
 }
 
-/// Returns the JSON of a record. A record whose own `Serialize` fails becomes null; a
-/// derived one cannot fail.
+/// Returns the JSON of a record, or `null` if its `Serialize` fails. A derived `Serialize`
+/// cannot fail.
 pub(crate) fn to_json(record: &impl Serialize) -> String {
     serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned())
 }

@@ -12,7 +12,7 @@ pub fn list() -> Vec<Skill> {
     crate::bindings::skills::list()
 }
 
-/// Returns at most `limit` skills, sorted by name, from a name or the `next` of a page on. A page
+/// Returns at most `limit` skills, sorted by name. `from` is a name or the `next` of a page. A page
 /// with a `next` may be empty. Needs a host with version 0.1.1 of the package `skillhost:tool`.
 pub fn page(from: Option<&str>, limit: u32) -> SkillPage {
     crate::bindings::skills::page(from, limit)

@@ -6,7 +6,7 @@
 //! and `inspect` shows only that.
 
 /// Replaces the standard library in a component's crate: defines an allocator and a panic
-/// handler. The message of a panic is lost. The crate begins with
+/// handler. The message of a panic is lost. The crate must begin with
 /// `#![cfg_attr(target_family = "wasm", no_std)]`.
 #[macro_export]
 macro_rules! without_std {

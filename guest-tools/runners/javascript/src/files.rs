@@ -37,7 +37,7 @@ pub(crate) fn node_error_code(error: &io::Error) -> &'static str {
         _ => match error.kind() {
             io::ErrorKind::NotFound => "ENOENT",
             io::ErrorKind::InvalidInput => "EINVAL",
-            // The C library refuses a path outside the preopens itself, without a number.
+            // The C library itself refuses a path outside the preopens, without a number.
             _ if error.raw_os_error().is_none() => "EACCES",
             _ => "EIO",
         },

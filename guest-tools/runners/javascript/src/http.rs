@@ -9,11 +9,11 @@ use rquickjs::{ArrayBuffer, Ctx, Object, Result, TypedArray};
 use skillhost_guest::http::{self, Exchange, HttpError, Pollable, Response, Stream};
 use wasip2::clocks::monotonic_clock;
 
-/// A request of the script, by its number.
+/// The state of a request of the script.
 enum State {
     /// Waits for the head of the response.
     Sent(Exchange),
-    /// The body is there to be read.
+    /// The head has arrived, and nothing has read the body.
     Answered(Option<Response>),
     /// The body is being read. The flag is set if the script waits for a chunk.
     Read(Stream, bool),
@@ -148,12 +148,12 @@ fn read(number: u32) {
     });
 }
 
-/// Ends a request.
+/// Drops a request, which cancels it.
 fn cancel(number: u32) {
     REQUESTS.with_borrow_mut(|requests| requests.states.remove(&number));
 }
 
-/// Checks whether the script waits for a request.
+/// Checks whether the script waits for any request.
 fn is_pending() -> bool {
     REQUESTS.with_borrow(|requests| {
         let mut states = requests.states.values();

@@ -15,7 +15,7 @@ const FULL_CHUNK_BYTES: usize = 4 << 10;
 pub(crate) const STDOUT: u32 = 1;
 pub(crate) const STDERR: u32 = 2;
 
-/// The output of both streams. A chunk is the number of its stream and bytes.
+/// The output of both streams. A chunk has its stream's number and the bytes.
 #[derive(Default)]
 struct Output {
     first: VecDeque<(u32, Vec<u8>)>,
@@ -77,7 +77,7 @@ impl Output {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         if self.left_out == 0 {
-            // Decode both together: a character may begin in one and end in the other.
+            // Decode `first` and `last` together: a character may span both.
             return join(&mut self.first.iter().chain(&self.last));
         }
         format!(

@@ -21,11 +21,12 @@ const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 /// The number of bytes of a record's time.
 const TIME_BYTES: usize = 24;
 
-/// The time of a record as text. Texts sort like the times.
-pub(crate) type RecordTime = [u8; TIME_BYTES];
+/// The time of a record as text, which sorts like the time.
+pub(crate) type TimeText = [u8; TIME_BYTES];
 
-/// The maximum bytes at the beginning of a file that are searched for its first record. Guards
-/// against: reading a file without records twice. A torn record may precede the first one.
+/// The maximum number of bytes at the beginning of a file to search for its first record: two
+/// lines, because a torn record may precede it. Guards against: reading a file without records
+/// twice.
 const MAX_HEAD_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
 
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
@@ -44,13 +45,13 @@ pub(crate) struct InputFile {
 /// The default is for a file that a version without chains wrote. It sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
-    time: RecordTime,
+    time: TimeText,
     chain: [u8; NAME_BYTES],
     sequence: u64,
 }
 
 impl InputFile {
-    /// Calls `each` with each piece of the file, until it returns false. Returns whether the
+    /// Calls `each` with each piece of the file, until `each` returns false. Returns whether the
     /// whole file was read.
     pub(crate) fn read(
         self,
@@ -88,7 +89,7 @@ pub(crate) fn sort_files(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     Ok(files)
 }
 
-/// Finds the first record of a file.
+/// Returns a file of a log, with its first record.
 fn inspect(path: &Path) -> anyhow::Result<InputFile> {
     let name = path.display().to_string();
     let context = || format!("cannot read the log `{name}`");
@@ -103,7 +104,7 @@ fn inspect(path: &Path) -> anyhow::Result<InputFile> {
 }
 
 /// Returns the time of a record. Returns `None` for a line that does not begin like a record.
-pub(crate) fn time_of(line: &[u8]) -> Option<RecordTime> {
+pub(crate) fn time_of(line: &[u8]) -> Option<TimeText> {
     line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()
 }
 

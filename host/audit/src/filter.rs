@@ -125,7 +125,7 @@ impl Filter {
         let is = |wanted: &Option<String>, value: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| value == Some(wanted))
         };
-        let is_hidden = self.outcome.is_none() && record.outcome == CHECKPOINT;
+        let is_unwanted_checkpoint = self.outcome.is_none() && record.outcome == CHECKPOINT;
         let time = &*record.time;
         is(&self.client, record.client.as_deref())
             && is(&self.tool, Some(&*record.tool))
@@ -133,7 +133,7 @@ impl Filter {
             && is(&self.outcome, Some(&*record.outcome))
             && self.since.as_ref().is_none_or(|since| time >= &*since.0)
             && self.until.as_ref().is_none_or(|until| time <= &*until.0)
-            && !is_hidden
+            && !is_unwanted_checkpoint
     }
 }
 
@@ -216,10 +216,10 @@ impl<'a> RecordSearch<'a> {
     }
 }
 
-/// Reads a record and its line as text. Returns `None` if it is not a record.
+/// Reads a record and its line as text. Returns `None` if the line is not a record.
 fn parse_record(line: &[u8], is_chained: bool) -> Option<(CallRecord<'_>, &str)> {
-    // Serde would also accept an array of the fields.
     let line = str::from_utf8(line).ok()?;
+    // Serde would also accept an array of the fields.
     let object = Some(line).filter(|line| line.starts_with('{'))?;
     let record = serde_json::from_str(object).ok()?;
     let record = CallRecord {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_an_age_before_all_records() {
+    fn accepts_age_that_begins_before_1970() {
         let RecordTime(time) = "60years".parse().unwrap();
         assert_eq!(time, "1970-01-01T00:00:00.000Z");
     }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_first_end_of_a_growing_file() {
+    fn stops_at_first_end_of_growing_file() {
         let file = GrowingFile(vec![b"d\n", b"c\n", b"", b"b", b"a\n"]);
         let mut pieces = PieceReader::new(io::BufReader::new(file));
         assert_eq!(pieces.next().unwrap(), Some(Piece::Line(b"a")));

@@ -18,7 +18,7 @@ use skillhost_sandbox::tool::audit::chain::{
 };
 
 use crate::external::ExternalCheckpoints;
-use crate::files::{RecordTime, time_of};
+use crate::files::{TimeText, time_of};
 use crate::key::PublicKey;
 use crate::lines::MAX_LINE_BYTES;
 use crate::report::{LogProblem, VerifyReport};
@@ -35,7 +35,7 @@ const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
 /// The time of a line that is not a record. It is later than all times.
-const NO_TIME: RecordTime = [0xff; size_of::<RecordTime>()];
+const NO_TIME: TimeText = [0xff; size_of::<TimeText>()];
 
 /// A verifier of a log's chain.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub struct Verifier {
     /// True once this file has a record of the chain.
     has_chain: bool,
     /// The time of the first record of a chain.
-    first_time: Option<RecordTime>,
+    first_time: Option<TimeText>,
     /// The gap of each earlier file that has unchained lines and no record of a chain.
     unchained_files: Vec<Gap>,
     /// True if a record of this file does not follow the one before it.
@@ -88,7 +88,7 @@ struct Gap {
     /// The number of the last of these lines.
     last_unchained: u64,
     /// The latest time of these lines.
-    latest: RecordTime,
+    latest: TimeText,
 }
 
 /// The kinds of bytes between records of a chain.

@@ -19,7 +19,7 @@ pub(crate) fn cargo_program() -> OsString {
 pub(crate) fn cargo(toolchain: &Toolchain) -> Result<Command> {
     let mut cargo = Command::new(cargo_program());
     for (name, _) in env::vars_os() {
-        if !keeps_variable(&name.to_string_lossy(), toolchain) {
+        if !inherits_variable(&name.to_string_lossy(), toolchain) {
             cargo.env_remove(name);
         }
     }
@@ -49,11 +49,11 @@ pub(crate) fn path_with(first: PathBuf) -> Result<OsString> {
     env::join_paths([first].into_iter().chain(env::split_paths(&path))).context(context)
 }
 
-/// Checks whether cargo keeps an environment variable.
+/// Checks whether a command of [`cargo`] inherits an environment variable.
 ///
-/// Of the variables of cargo, rustc and rustup, it keeps only those for registries, output and
-/// caches. `cargo xtask` itself sets several of the others.
-fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
+/// Of the variables of cargo, rustc and rustup, the command inherits only those for registries,
+/// output and caches. `cargo xtask` itself sets several of the others.
+fn inherits_variable(name: &str, toolchain: &Toolchain) -> bool {
     const NAMES: [&str; 3] = ["CARGO_HOME", "RUSTUP_HOME", "RUST_BACKTRACE"];
     const PREFIXES: [&str; 5] = [
         "CARGO_HTTP_",
@@ -72,8 +72,8 @@ fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
 }
 
 /// Returns flags that keep this machine's folders out of components. A panic message contains the
-/// path of its source, and the name of a registry's folder contains its host. `target` is the
-/// folder of code that build scripts make, if there is such code.
+/// path of its source, and the name of a registry's folder contains the registry's host. `target`
+/// is the folder of code that build scripts make, if there is such code.
 pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
     folders.extend(target.map(|target| (target.to_owned(), "/target")));
@@ -90,7 +90,7 @@ pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString
 /// Encodes the flags for `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
 fn encode(mut folders: Vec<(PathBuf, &str)>) -> OsString {
     // rustc uses the last matching flag, and a folder sorts before its subfolders. The order is
-    // fixed because cargo rebuilds when it changes.
+    // fixed because cargo rebuilds when the order changes.
     folders.sort();
     let mut flags = OsString::new();
     for (from, to) in folders {
@@ -133,17 +133,17 @@ mod tests {
             "RUSTFLAGS",
             "RUSTUP_TOOLCHAIN",
         ] {
-            assert!(!keeps_variable(name, &debian), "{name}");
+            assert!(!inherits_variable(name, &debian), "{name}");
         }
         for name in ["PATH", "CARGO_HOME", "CARGO_HTTP_PROXY", "CARGO_TERM_COLOR"] {
-            assert!(keeps_variable(name, &debian), "{name}");
+            assert!(inherits_variable(name, &debian), "{name}");
         }
     }
 
     #[test]
     fn keeps_toolchain_that_rustup_chose() {
-        assert!(keeps_variable("RUSTUP_TOOLCHAIN", &Toolchain::Active));
-        assert!(!keeps_variable("RUSTFLAGS", &Toolchain::Active));
+        assert!(inherits_variable("RUSTUP_TOOLCHAIN", &Toolchain::Active));
+        assert!(!inherits_variable("RUSTFLAGS", &Toolchain::Active));
     }
 
     #[test]

@@ -134,10 +134,10 @@ fn choose<'a>(faults: &'a [Fault], names: &[String]) -> Result<Vec<&'a Fault>> {
 /// Checks the faults and the table of promises without a build. Returns the problems.
 fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    let mut names: BTreeMap<&str, &[String]> = BTreeMap::new();
-    let known = test_names(root)?;
+    let mut tests_by_fault: BTreeMap<&str, &[String]> = BTreeMap::new();
+    let functions = function_names(root)?;
     for fault in faults {
-        if names.insert(&fault.name, &fault.tests).is_some() {
+        if tests_by_fault.insert(&fault.name, &fault.tests).is_some() {
             problems.push(format!("there are two faults `{}`", fault.name));
         }
         let content = fs::read_to_string(root.join(&fault.file));
@@ -147,7 +147,7 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
         problems.extend(result.err().map(|error| format!("{error:#}")));
         for test in &fault.tests {
             let function = test.rsplit("::").next().unwrap_or_default();
-            if builds::split_group(test).is_none() || !known.contains(function) {
+            if builds::split_group(test).is_none() || !functions.contains(function) {
                 problems.push(format!("fault `{}`: unknown test `{test}`", fault.name));
             }
         }
@@ -156,12 +156,12 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
         }
     }
     let page = fs::read_to_string(root.join("SPECIFICATION.md")).context("SPECIFICATION.md")?;
-    problems.extend(table::problems(&page, &names)?);
+    problems.extend(table::problems(&page, &tests_by_fault)?);
     Ok(problems)
 }
 
-/// Returns the names of all functions, and those of the tests that `tests/escapes` runs by name.
-fn test_names(root: &Path) -> Result<BTreeSet<String>> {
+/// Returns the names of all functions, and of the tests that `tests/escapes` runs by name.
+fn function_names(root: &Path) -> Result<BTreeSet<String>> {
     let mut git = Command::new("git");
     git.current_dir(root)
         .args(["grep", "--untracked", "-hoE"])
@@ -236,14 +236,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_applies_and_every_promise_has_one() {
+    fn faults_apply_and_prove_every_promise() {
         let root = workspace::root().unwrap();
         let faults = read(&root).unwrap();
         assert_eq!(problems(&root, &faults).unwrap(), [""; 0]);
     }
 
     #[test]
-    fn refuses_fault_without_its_text() {
+    fn refuses_fault_that_does_not_apply() {
         let fault = |text: &str, replacement: &str| Fault {
             name: "n".into(),
             does: String::new(),

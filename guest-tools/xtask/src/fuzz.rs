@@ -26,8 +26,8 @@ pub(super) struct Arguments {
     targets: Vec<String>,
 }
 
-/// The maximum length of a turn in seconds. Short turns give every target a share of a run that is
-/// interrupted.
+/// The maximum length of a turn in seconds. Turns are short, so that an interrupted run has run
+/// every target.
 const MAX_TURN_SECONDS: u64 = 900;
 
 /// The maximum number of files in a collected corpus. Guards against: a full disk, and turns that
@@ -60,11 +60,14 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
         &arguments.targets
     };
     let total = (arguments.hours * 3600.0) as u64;
-    let mut left = total / chosen.len() as u64;
-    ensure!(left > 0, "`--hours` gives each target less than a second");
+    let mut remaining = total / chosen.len() as u64;
+    ensure!(
+        remaining > 0,
+        "`--hours` gives each target less than a second"
+    );
     let mut findings = 0;
-    while left > 0 {
-        let turn = left.min(MAX_TURN_SECONDS);
+    while remaining > 0 {
+        let turn = remaining.min(MAX_TURN_SECONDS);
         for target in chosen {
             let result = run_turn(&root, target, turn)?;
             println!(
@@ -75,7 +78,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
             add_to_page(&root, target, &result)?;
             findings += result.findings;
         }
-        left -= turn;
+        remaining -= turn;
     }
     for target in chosen {
         minimise(&root, target)?;
@@ -131,7 +134,7 @@ fn run_turn(root: &Path, target: &str, seconds: u64) -> Result<TurnResult> {
     let log = folder.with_extension("log");
     let log_file =
         File::create(&log).with_context(|| format!("cannot create `{}`", log.display()))?;
-    let (start, used) = (Instant::now(), processor_time()?);
+    let (start, used_before) = (Instant::now(), processor_time()?);
     cargo_fuzz(root, "run", target)
         .arg(&folder)
         .arg(format!("tests/fuzz/corpus/{target}"))
@@ -152,7 +155,7 @@ fn run_turn(root: &Path, target: &str, seconds: u64) -> Result<TurnResult> {
     let mut result = parse_log(&String::from_utf8_lossy(&output));
     result.findings = count_artifacts(root, target).saturating_sub(artifacts_before);
     // Processor time is less than elapsed time if other processes ran too.
-    let used = processor_time()?.saturating_sub(used);
+    let used = processor_time()?.saturating_sub(used_before);
     result.seconds = start.elapsed().min(used).as_secs().min(seconds);
     ensure!(
         result.executions > 0 || result.findings > 0,

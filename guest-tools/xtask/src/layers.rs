@@ -93,7 +93,7 @@ struct Family<'a> {
 }
 
 /// Returns a family for each module. A use belongs to the family of the innermost module that
-/// contains both sides.
+/// contains both the using and the used module.
 fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
     let mut families: BTreeMap<_, _> = modules
         .iter()
@@ -148,7 +148,7 @@ impl Family<'_> {
         let is_ordered = is_lib && self.parent.is_empty();
         let violation = |from: &str, to: &str| {
             if is_ordered {
-                (index(to) > index(from)).then_some("declared after it")
+                (index(to) > index(from)).then_some("declared later")
             } else {
                 self.reachable(to).contains(from).then_some("in a cycle")
             }
@@ -215,7 +215,7 @@ mod tests {
              use crate::high::Thing;
              fn f(x: Vec<super::high::Other>) {}
              --- high.rs",
-            &["it: low → high, declared after it (low.rs:1, low.rs:2)"],
+            &["app: low → high, declared later (low.rs:1, low.rs:2)"],
         ),
         (
             "the root and its modules may use each other",
@@ -245,9 +245,9 @@ mod tests {
              --- c.rs
              use crate::a;",
             &[
-                "it: a → b, in a cycle (a.rs:1)",
-                "it: b → c, in a cycle (b.rs:1)",
-                "it: c → a, in a cycle (c.rs:1)",
+                "app: a → b, in a cycle (a.rs:1)",
+                "app: b → c, in a cycle (b.rs:1)",
+                "app: c → a, in a cycle (c.rs:1)",
             ],
         ),
         (
@@ -263,8 +263,8 @@ mod tests {
              --- top/b/deep.rs
              fn f() { super::super::a::g() }",
             &[
-                "it::top: a → b, in a cycle (top/a.rs:1)",
-                "it::top: b → a, in a cycle (top/b/deep.rs:1)",
+                "app::top: a → b, in a cycle (top/a.rs:1)",
+                "app::top: b → a, in a cycle (top/b/deep.rs:1)",
             ],
         ),
         (
@@ -282,7 +282,7 @@ mod tests {
             "--- lib.rs
              mod low { pub mod inner { use crate::high::other::X; } }
              mod high { pub mod other {} }",
-            &["it: low → high, declared after it (lib.rs:1)"],
+            &["app: low → high, declared later (lib.rs:1)"],
         ),
         (
             "a re-export counts as its source",
@@ -296,7 +296,7 @@ mod tests {
              --- engine/quota.rs
              mod held; pub use held::Quota;
              --- engine/quota/held.rs",
-            &["it: low → engine, declared after it (low.rs:1, low.rs:2)"],
+            &["app: low → engine, declared later (low.rs:1, low.rs:2)"],
         ),
         (
             "an import of the parent counts as its source",
@@ -309,8 +309,8 @@ mod tests {
              --- top/b.rs
              use super::*; fn f() { a::g() }",
             &[
-                "it::top: a → b, in a cycle (top/a.rs:1)",
-                "it::top: b → a, in a cycle (top/b.rs:1)",
+                "app::top: a → b, in a cycle (top/a.rs:1)",
+                "app::top: b → a, in a cycle (top/b.rs:1)",
             ],
         ),
         (
@@ -324,8 +324,8 @@ mod tests {
              --- top/b.rs
              use super::a::{self, X};",
             &[
-                "it::top: a → b, in a cycle (top/a.rs:1)",
-                "it::top: b → a, in a cycle (top/b.rs:1)",
+                "app::top: a → b, in a cycle (top/a.rs:1)",
+                "app::top: b → a, in a cycle (top/b.rs:1)",
             ],
         ),
         (
@@ -338,7 +338,7 @@ mod tests {
              #[serde(with = crate::high)] struct S;
              fn g() { crate::high::m!() }
              --- high.rs",
-            &["it: low → high, declared after it (low.rs:1, low.rs:2, low.rs:3, low.rs:4)"],
+            &["app: low → high, declared later (low.rs:1, low.rs:2, low.rs:3, low.rs:4)"],
         ),
         (
             "other crates, variables and strings are not modules",
@@ -362,7 +362,7 @@ mod tests {
              impl S { #[cfg(test)] fn f() { crate::high::f() } }
              #[cfg(not(test))] fn f() { crate::high::f() }
              --- high.rs",
-            &["it: low → high, declared after it (low.rs:4)"],
+            &["app: low → high, declared later (low.rs:4)"],
         ),
     ];
 
@@ -391,7 +391,7 @@ mod tests {
         for (behaviour, text, expected) in CASES {
             let (is_lib, modules) = modules(text)?;
             let violations: Vec<_> = families(&modules)
-                .flat_map(|family| family.violations("it", is_lib))
+                .flat_map(|family| family.violations("app", is_lib))
                 .collect();
             assert_eq!(violations, *expected, "{behaviour}");
         }
@@ -406,8 +406,8 @@ mod tests {
              mod b { use crate::c; }
              mod c {}",
         )?;
-        let listed: Vec<_> = families(&modules).map(|f| f.listing("it")).collect();
-        assert_eq!(listed.concat(), "it: c → \nit: b → c\nit: a → b c\n");
+        let listed: Vec<_> = families(&modules).map(|f| f.listing("app")).collect();
+        assert_eq!(listed.concat(), "app: c → \napp: b → c\napp: a → b c\n");
         Ok(())
     }
 

@@ -40,8 +40,8 @@ struct Modules {
 #[serde(deny_unknown_fields)]
 struct Module {
     name: String,
-    /// The folder of its workspace, if it is not the root. Its tests are in the root workspace even
-    /// then.
+    /// The folder of its workspace, or empty for the root. The tests of all modules are in the root
+    /// workspace.
     #[serde(default)]
     workspace: String,
     /// Its files, relative to the workspace.
@@ -124,7 +124,7 @@ fn try_module(
         Ok(())
     };
     let lists = output.join("mutants.out");
-    // A timeout counts as caught. The second run tries such changes again, so these are sets.
+    // A timeout counts as caught. The second run tries timed-out changes again, so collect sets.
     let caught = || lines(&lists, &["caught.txt", "timeout.txt"]);
     let missed = || lines(&lists, &["missed.txt"]);
     let (mut unit_caught, mut suite_caught) = (BTreeSet::new(), BTreeSet::new());

@@ -126,8 +126,8 @@ fn build_programs(root: &Path, work: &Path, epoch: &str) -> Result<PathBuf> {
     Ok(target.join(TARGET).join("release"))
 }
 
-/// Installs the linker's packages, once for each state of their pins. Returns the folder of their
-/// programs.
+/// Installs the linker's packages, unless they are installed with the current pins. Returns the
+/// folder of their programs.
 fn install(root: &Path, folder: &Path) -> Result<PathBuf> {
     let mut wanted = String::new();
     for file in REQUIREMENTS {
@@ -177,7 +177,8 @@ fn build_python_runner(root: &Path, skillhost: &Path) -> Result<()> {
     let project = root.join(PYTHON_RUNNER);
     let component = project.join("dist/run_skill_script.wasm");
     let context = || format!("cannot read `{}`", component.display());
-    // Empty these folders first, because the memory has the names in the project's folder.
+    // Empty these folders first, because the interpreter's memory contains the names of the
+    // project's files.
     for folder in ["build", "dist"] {
         new_folder(project.join(folder))?;
     }

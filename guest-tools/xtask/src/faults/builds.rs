@@ -28,7 +28,7 @@ pub(crate) const TEST_TIMEOUT: &str = "60000";
 /// The groups of tests: the first part of their names, cargo's options that select the target, and
 /// the target's name and kind.
 const GROUPS: &[(&str, &str, &str, &str)] = &[
-    // The suite runs the program `skillhost-author`, which cargo builds only for its own tests.
+    // The suite runs `skillhost-author`. Cargo builds that program only for the test `author`.
     ("suite", "--test=suite --test=author", "suite", "test"),
     ("audit", "--lib", "skillhost_audit", "lib"),
     ("escapes", "--test=escapes", "escapes", "test"),
@@ -120,8 +120,8 @@ impl Builds {
             .iter()
             .find(|(known, ..)| *known == group)
             .context("unknown group of tests")?;
-        // Select all members of the workspace, so that dependencies have the same features as
-        // elsewhere.
+        // Select all members of the workspace, so that dependencies have the same features as in
+        // the checkout's builds.
         let output = self
             .cargo()
             .args(["test", "--workspace", "--locked", "--no-run"])
@@ -168,7 +168,7 @@ impl Builds {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // A process group, so that its children can be killed with it.
+            // A process group, so that the test's children can be killed with the test.
             .process_group(0)
             .spawn()
             .context("cannot run the tests")?;

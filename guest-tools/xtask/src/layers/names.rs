@@ -6,7 +6,7 @@ use super::source::{ModulePath, Modules};
 /// The maximum number of imports to follow for a name. Guards against: an import of itself.
 const MAX_IMPORTS: usize = 16;
 
-/// The target of a name.
+/// The module or item that a name refers to.
 enum Target {
     Module(ModulePath),
     /// An item other than a module, in the last module that the name passes through.
@@ -16,26 +16,26 @@ enum Target {
 /// Returns the modules that `name` passes through when `module` uses it. The result is empty if the
 /// name belongs to another crate or is defined in `module` itself.
 pub(super) fn resolve(modules: &Modules, module: &[String], name: &[String]) -> Vec<ModulePath> {
-    let mut through = Vec::new();
-    match follow(modules, module, name, &mut through, 0) {
+    let mut visited = Vec::new();
+    match follow(modules, module, name, &mut visited, 0) {
         // A single word with a module's name is a variable.
         Some(Target::Module(_)) if name.len() == 1 => Vec::new(),
         Some(Target::Module(target)) => {
-            through.push(target);
-            through
+            visited.push(target);
+            visited
         }
-        Some(Target::Item) => through,
+        Some(Target::Item) => visited,
         None => Vec::new(),
     }
 }
 
-/// Follows all words of a name, and adds the modules it passes through.
+/// Follows all words of a name, and adds the modules that the name passes through.
 fn follow(
     modules: &Modules,
     module: &[String],
     name: &[String],
-    through: &mut Vec<ModulePath>,
-    imports: usize,
+    visited: &mut Vec<ModulePath>,
+    depth: usize,
 ) -> Option<Target> {
     let mut current = module.to_vec();
     for (index, word) in name.iter().enumerate() {
@@ -45,13 +45,13 @@ fn follow(
             "super" => {
                 current.pop()?;
             }
-            _ => match resolve_word(modules, &current, word, through, imports) {
+            _ => match resolve_word(modules, &current, word, visited, depth) {
                 Some(Target::Module(next)) => current = next,
                 Some(Target::Item) => return Some(Target::Item),
                 // The first word is another crate, or an item of this module.
                 None if index == 0 => return None,
                 None => {
-                    through.push(current);
+                    visited.push(current);
                     return Some(Target::Item);
                 }
             },
@@ -60,13 +60,13 @@ fn follow(
     Some(Target::Module(current))
 }
 
-/// Returns the target of a word in a module, unless it is an item that is defined there.
+/// Returns the target of a word in a module, or `None` for an item that the module defines.
 fn resolve_word(
     modules: &Modules,
     path: &[String],
     word: &str,
-    through: &mut Vec<ModulePath>,
-    imports: usize,
+    visited: &mut Vec<ModulePath>,
+    depth: usize,
 ) -> Option<Target> {
     let module = modules.get(path)?;
     if module.children.iter().any(|child| child == word) {
@@ -74,21 +74,21 @@ fn resolve_word(
         child.push(word.to_owned());
         return Some(Target::Module(child));
     }
-    if imports == MAX_IMPORTS {
+    if depth == MAX_IMPORTS {
         return None;
     }
     if let Some(import) = module.imports.get(word) {
-        through.push(path.to_vec());
-        return follow(modules, path, import, through, imports + 1);
+        visited.push(path.to_vec());
+        return follow(modules, path, import, visited, depth + 1);
     }
     module.globs.iter().find_map(|glob| {
-        let mut passed = Vec::new();
-        let Some(Target::Module(inside)) = follow(modules, path, glob, &mut passed, imports + 1)
+        let mut found = Vec::new();
+        let Some(Target::Module(inside)) = follow(modules, path, glob, &mut found, depth + 1)
         else {
             return None;
         };
-        let target = resolve_word(modules, &inside, word, &mut passed, imports + 1)?;
-        through.append(&mut passed);
+        let target = resolve_word(modules, &inside, word, &mut found, depth + 1)?;
+        visited.append(&mut found);
         Some(target)
     })
 }

@@ -1,6 +1,6 @@
 //! Reads the modules of a crate from its sources, and the names that each module uses.
 //!
-//! It reads names and not types, so method calls do not count. `names.rs` resolves the names.
+//! This module reads no types, so method calls do not count. `names.rs` resolves the names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -31,12 +31,12 @@ pub(super) struct Module {
     pub(super) names: Vec<(Vec<String>, usize)>,
 }
 
-/// Reads a crate from its root file. `text` returns the content of a file, or `None` if it does not
-/// exist.
-pub(super) fn read(root: &Path, text: &dyn Fn(&Path) -> Option<String>) -> Result<Modules> {
+/// Reads a crate from its root file. `read_text` returns the content of a file, or `None` if the
+/// file does not exist.
+pub(super) fn read(root: &Path, read_text: &dyn Fn(&Path) -> Option<String>) -> Result<Modules> {
     let mut modules = Modules::new();
     let folder = root.parent().unwrap_or(Path::new(""));
-    read_file(root, folder, Vec::new(), text, &mut modules)?;
+    read_file(root, folder, Vec::new(), read_text, &mut modules)?;
     Ok(modules)
 }
 
@@ -44,15 +44,15 @@ fn read_file(
     file: &Path,
     folder: &Path,
     path: ModulePath,
-    text: &dyn Fn(&Path) -> Option<String>,
+    read_text: &dyn Fn(&Path) -> Option<String>,
     modules: &mut Modules,
 ) -> Result<()> {
-    let content = text(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    let content = read_text(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     let parsed = syn::parse_file(&content).map_err(|error| {
         let line = error.span().start().line;
         anyhow::anyhow!("{}:{line}: {error}", file.display())
     })?;
-    read_items(&parsed.items, file, folder, path, text, modules)
+    read_items(&parsed.items, file, folder, path, read_text, modules)
 }
 
 /// Reads the items of one module. The files of its children are in `folder`.
@@ -61,7 +61,7 @@ fn read_items(
     file: &Path,
     folder: &Path,
     path: ModulePath,
-    text: &dyn Fn(&Path) -> Option<String>,
+    read_text: &dyn Fn(&Path) -> Option<String>,
     modules: &mut Modules,
 ) -> Result<()> {
     let mut module = Module {
@@ -81,7 +81,7 @@ fn read_items(
         let mut child_path = path.clone();
         child_path.push(name.clone());
         if let Some((_, items)) = &child.content {
-            read_items(items, file, &child_folder, child_path, text, modules)?;
+            read_items(items, file, &child_folder, child_path, read_text, modules)?;
         } else {
             ensure!(
                 !child.attrs.iter().any(|a| a.path().is_ident("path")),
@@ -92,10 +92,10 @@ fn read_items(
                 folder.join(format!("{name}.rs")),
                 child_folder.join("mod.rs"),
             ];
-            let Some(child_file) = candidates.iter().find(|file| text(file).is_some()) else {
+            let Some(child_file) = candidates.iter().find(|file| read_text(file).is_some()) else {
                 bail!("there is no `{}`", candidates[0].display());
             };
-            read_file(child_file, &child_folder, child_path, text, modules)?;
+            read_file(child_file, &child_folder, child_path, read_text, modules)?;
         }
         module.children.push(name);
     }

@@ -125,7 +125,7 @@ impl CheckpointSink {
         }
         let unsent = std::mem::take(&mut self.buffer).len();
         if unsent > 0 {
-            // A part of a line may have been sent, so nothing may follow it.
+            // The reader may have a part of a line, so send nothing after it.
             self.is_broken = true;
             let name = &self.name;
             tracing::error!("cannot send {unsent} bytes of checkpoints to {name}: it is too slow");
@@ -160,9 +160,9 @@ impl SinkStream {
         let Some(fd) = self.fd() else {
             return;
         };
-        let mut ready = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
         let timeout = Timespec::try_from(time).ok();
-        let _ = poll(&mut ready, timeout.as_ref());
+        let _ = poll(&mut fds, timeout.as_ref());
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

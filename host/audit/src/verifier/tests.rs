@@ -75,8 +75,8 @@ impl Log {
         }
     }
 
-    /// Returns whether the verifier finds a problem if `bytes` replace the lines `at..then`.
-    fn finds_problem(&self, at: usize, bytes: &[u8], then: usize) -> bool {
+    /// Returns whether the verifier finds a problem if `bytes` replace the lines `at..resume_at`.
+    fn finds_problem(&self, at: usize, bytes: &[u8], resume_at: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -85,7 +85,7 @@ impl Log {
         }
         // The rest belongs to the next line.
         let mut rest = rest.to_vec();
-        for line in &self.lines[then.min(self.lines.len())..] {
+        for line in &self.lines[resume_at.min(self.lines.len())..] {
             rest.extend_from_slice(line);
             verifier.check_line(&rest);
             rest.clear();
@@ -110,11 +110,11 @@ fn finds_every_changed_byte() {
     for (at, line) in log.lines.iter().enumerate() {
         let mut bytes = with_line_feed(line);
         for place in 0..bytes.len() {
-            let right = bytes[place];
-            // A flipped bit in each byte, and every other value in some lines.
+            let original = bytes[place];
+            // Flip one bit of each byte. In two lines, try all 255 wrong values.
             let others: Vec<u8> = match at {
-                3 | 99 => (0..=255).filter(|other| *other != right).collect(),
-                _ => vec![right ^ (1 << (place % 8))],
+                3 | 99 => (0..=255).filter(|other| *other != original).collect(),
+                _ => vec![original ^ (1 << (place % 8))],
             };
             for other in others {
                 bytes[place] = other;
@@ -123,7 +123,7 @@ fn finds_every_changed_byte() {
                     "line {at}, byte {place}: {other}"
                 );
             }
-            bytes[place] = right;
+            bytes[place] = original;
         }
     }
 }
@@ -162,10 +162,10 @@ fn finds_every_moved_record() {
     let count = log.lines.len();
     let assert_found = |at: usize| {
         // Remove this line and any number of lines after it.
-        for then in at + 1..=count {
+        for resume_at in at + 1..=count {
             assert!(
-                log.finds_problem(at, b"", then),
-                "lines {at} to {then} removed"
+                log.finds_problem(at, b"", resume_at),
+                "lines {at} to {resume_at} removed"
             );
         }
         // Put any other line in its place: swapped, moved or repeated.
@@ -190,7 +190,7 @@ fn finds_every_moved_record() {
 #[test]
 fn finds_every_cut_before_an_external_checkpoint() {
     let log = Log::new();
-    let without = Verifier::new(
+    let without_external = Verifier::new(
         std::slice::from_ref(&log.key),
         ExternalCheckpoints::default(),
     );
@@ -204,7 +204,7 @@ fn finds_every_cut_before_an_external_checkpoint() {
         }
         // The log alone shows only that its end is not proven.
         let mut verifier = Verifier {
-            external: without.external.clone(),
+            external: without_external.external.clone(),
             ..log.before[at].clone()
         };
         verifier.check_part(&line[..20], false);
@@ -240,8 +240,8 @@ fn unchained() -> Vec<u8> {
 #[test]
 fn counts_only_lines_before_a_chain() {
     let log = Log::new();
-    let one = unchained();
-    let torn = with_line_feed(&one[..40]);
+    let unchained = unchained();
+    let torn = with_line_feed(&unchained[..40]);
     let check = |bytes: &[u8], is_vouched: bool| {
         let mut verifier = Verifier::new(
             std::slice::from_ref(&log.key),
@@ -257,8 +257,11 @@ fn counts_only_lines_before_a_chain() {
         verifier.finish()
     };
     for (bytes, expected) in [
-        (one.clone(), 1),
-        ([&one[..], &torn, &one, b"noise\n", &torn].concat(), 3),
+        (unchained.clone(), 1),
+        (
+            [&unchained[..], &torn, &unchained, b"noise\n", &torn].concat(),
+            3,
+        ),
         (torn.clone(), 0),
     ] {
         for is_vouched in [true, false] {
@@ -274,7 +277,7 @@ fn counts_only_lines_before_a_chain() {
     }
     // Neither does a line after a record of a chain.
     let mut verifier = log.before[5].clone();
-    verifier.check_line(one.strip_suffix(b"\n").unwrap());
+    verifier.check_line(unchained.strip_suffix(b"\n").unwrap());
     verifier.external = ExternalCheckpoints::default();
     let report = verifier.finish();
     assert_eq!((report.problems.len(), report.unchained), (1, 0));
@@ -285,23 +288,23 @@ fn accepts_torn_records_only_as_reported() {
     let log = Log::new();
     let torn = [&log.lines[7][..40], b"\n"].concat();
     let next = log.before[7].next.unwrap();
-    let event = |bytes: &[u8]| vouching_record(next, "", bytes);
-    let check = |gap: &[u8], event: &[u8]| {
+    let vouching = |bytes: &[u8]| vouching_record(next, "", bytes);
+    let check = |gap: &[u8], record: &[u8]| {
         let mut verifier = log.before[7].clone();
         for line in gap.split_inclusive(|byte| *byte == b'\n') {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
-        verifier.check_line(event);
+        verifier.check_line(record);
         verifier.external = ExternalCheckpoints::default();
         verifier.finish()
     };
-    let right = check(&torn, &event(&torn));
+    let accepted = check(&torn, &vouching(&torn));
     assert_eq!(
-        (right.problems, right.vouched_bytes),
+        (accepted.problems, accepted.vouched_bytes),
         (vec![], torn.len() as u64)
     );
     let more = [&torn[..], &torn[..]].concat();
-    assert_eq!(check(&more, &event(&more)).problems, []);
+    assert_eq!(check(&more, &vouching(&more)).problems, []);
     let unchained = unchained();
     for whole in [
         &unchained[..],
@@ -313,7 +316,7 @@ fn accepts_torn_records_only_as_reported() {
         &with_line_feed(&log.lines[8]),
         &b"noise\n"[..],
     ] {
-        let report = check(whole, &event(whole));
+        let report = check(whole, &vouching(whole));
         assert_eq!(report.vouched_bytes, 0);
         assert!(
             !report.problems.is_empty(),
@@ -321,28 +324,28 @@ fn accepts_torn_records_only_as_reported() {
             String::from_utf8_lossy(whole)
         );
     }
-    for (gap, event) in [
-        (&b""[..], event(&torn)),
-        (&more, event(&torn)),
-        (&b"{\"time\":\"\n"[..], event(&torn)),
+    for (gap, record) in [
+        (&b""[..], vouching(&torn)),
+        (&more, vouching(&torn)),
+        (&b"{\"time\":\"\n"[..], vouching(&torn)),
         (&torn, log.lines[7].clone()),
         // The record of a call vouches for nothing.
         (&torn, vouching_record(next, "t", &torn)),
         (&with_line_feed(&log.lines[3])[..], log.lines[7].clone()),
     ] {
-        assert_eq!(check(gap, &event).problems.len(), 1);
+        assert_eq!(check(gap, &record).problems.len(), 1);
     }
 }
 
 #[test]
 fn names_the_line_and_the_problem() {
     let log = Log::new();
-    let problem = |at: usize, bytes: &[u8], then: usize| {
+    let problem = |at: usize, bytes: &[u8], resume_at: usize| {
         let mut verifier = log.before[at].clone();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
-        for line in &log.lines[then..] {
+        for line in &log.lines[resume_at..] {
             verifier.check_line(line);
         }
         let report = verifier.finish();
@@ -427,13 +430,13 @@ fn rejects_signatures_of_other_keys() {
 #[test]
 fn accepts_signatures_only_of_checkpoints() {
     let log = Log::new();
-    let event = format!(
+    let checkpoint = format!(
         "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"{}\"}}",
         log.key.id()
     );
     let call = format!("{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"t\",\"outcome\":\"output\"}}");
     for (line, is_signed, words) in [
-        (event, false, "the checkpoint has no signature"),
+        (checkpoint, false, "the checkpoint has no signature"),
         (call, true, "is signed with another key, ``"),
     ] {
         let mut verifier = log.before[7].clone();
@@ -458,7 +461,12 @@ fn counts_a_long_line_once() {
     }
     verifier.check_line(&log.lines[0]);
     verifier.check_line(&log.lines[2]);
-    let lines: Vec<_> = verifier.report.problems.iter().map(|it| it.line).collect();
+    let lines: Vec<_> = verifier
+        .report
+        .problems
+        .iter()
+        .map(|problem| problem.line)
+        .collect();
     assert_eq!(lines, [1, 3]);
 }
 
@@ -476,12 +484,12 @@ fn reports_the_first_hundred_problems() {
 #[test]
 fn one_change_is_one_problem() {
     let log = Log::new();
-    let problems = |at: usize, bytes: &[u8], then: usize| {
+    let problems = |at: usize, bytes: &[u8], resume_at: usize| {
         let mut verifier = log.before[at].clone();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
-        for line in &log.lines[then..] {
+        for line in &log.lines[resume_at..] {
             verifier.check_line(line);
         }
         verifier.finish().problems
@@ -501,12 +509,12 @@ fn one_change_is_one_problem() {
             }
         }
         // A removed record, and an added one.
-        for (bytes, then) in [
+        for (bytes, resume_at) in [
             (Vec::new(), at + 1),
             ([&line[..], b"noise\n"].concat(), at + 1),
             ([&line[..], &line].concat(), at + 1),
         ] {
-            let found = problems(at, &bytes, then);
+            let found = problems(at, &bytes, resume_at);
             assert_eq!(found.len(), 1, "line {at}: {found:?}");
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct BuildCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// Language of the project, needed if the folder has projects in several
+    /// Language of the project, needed if the folder has projects in several languages
     #[arg(long, value_enum)]
     lang: Option<Language>,
     /// List all imports, also those of WASI that every component is granted
@@ -78,7 +78,7 @@ pub(crate) enum Purpose {
 pub(crate) struct BuiltComponent {
     pub(crate) file: PathBuf,
     pub(crate) inspection: Inspection,
-    /// True if a release build would make another component.
+    /// True if a release build would make a different component.
     pub(crate) is_trial: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct DevCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// Language of the project, needed if the folder has projects in several
+    /// Language of the project, needed if the folder has projects in several languages
     #[arg(long, value_enum)]
     lang: Option<Language>,
 }
@@ -93,7 +93,7 @@ impl DevCommand {
                     let mut lines = vec![format_line!("built `{file}`: {size}")];
                     if built.is_trial && last.digest.is_empty() {
                         lines.push(format_line!(
-                            "  without link-time optimisation: ship the one of `skillhost build`"
+                            "  without link-time optimisation; to ship it, run `skillhost build`"
                         ));
                     }
                     lines.extend(difference::tools(&last.tools, &tools));

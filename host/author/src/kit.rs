@@ -179,14 +179,14 @@ impl Language {
     /// Returns the folder of the package `skillhost:tool` in a project.
     fn wit_folder(self) -> &'static str {
         match self {
-            // The kit has its own world, which imports more.
+            // The kit has its own world, which imports more than the package's world.
             Self::JavaScript | Self::C => "wit/deps/skillhost-tool",
             _ => "wit",
         }
     }
 
-    /// Returns the WIT files of `wasi:http` in a project. The crate `wasip2` has Rust's, and the
-    /// compiler has Python's.
+    /// Returns the WIT files of `wasi:http` in a project. Rust projects get them from the crate
+    /// `wasip2`, and Python projects from the compiler.
     fn wasi_http(self) -> &'static [KitFile] {
         match self {
             Self::JavaScript | Self::C => WASI_HTTP,
@@ -378,15 +378,15 @@ mod tests {
         letters.collect::<String>().to_lowercase()
     }
 
-    /// Returns the text between two others.
+    /// Returns the text between `start` and `end`.
     fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
         let (_, rest) = text.split_once(start).unwrap();
         rest.split_once(end).unwrap().0
     }
 
-    /// Returns the code and the kind of each arm of a `match` or `switch`. `code` and `kind` are
-    /// the prefixes of their names.
-    fn arms(text: &str, code: &str, kind: &str) -> BTreeMap<String, String> {
+    /// Returns the kind of each error code in the arms of a `match` or `switch`. In the text, each
+    /// code and each kind follows its prefix.
+    fn arms(text: &str, code_prefix: &str, kind_prefix: &str) -> BTreeMap<String, String> {
         let name = |rest: &str| {
             let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
             normalized(rest.split(is_end).next().unwrap())
@@ -395,9 +395,9 @@ mod tests {
         let mut codes = Vec::new();
         let starts = text.char_indices().map(|(index, _)| &text[index..]);
         for rest in starts {
-            if let Some(rest) = rest.strip_prefix(code) {
+            if let Some(rest) = rest.strip_prefix(code_prefix) {
                 codes.push(name(rest));
-            } else if let Some(rest) = rest.strip_prefix(kind) {
+            } else if let Some(rest) = rest.strip_prefix(kind_prefix) {
                 kinds.extend(codes.drain(..).map(|code| (code, name(rest))));
             }
         }
@@ -446,14 +446,14 @@ mod tests {
         for code in codes {
             let kind = &rust[&code];
             assert_eq!(c.get(&code).map_or("protocol", |kind| kind), kind, "{code}");
-            let otherwise = if code.ends_with("size") {
+            let default_kind = if code.ends_with("size") {
                 "limit"
             } else {
                 "protocol"
             };
-            let in_javascript = javascript.get(&code).map_or(otherwise, |kind| kind);
+            let in_javascript = javascript.get(&code).map_or(default_kind, |kind| kind);
             assert_eq!(in_javascript, kind, "{code}");
-            let in_python = python.get(&code).map_or(otherwise, |kind| kind);
+            let in_python = python.get(&code).map_or(default_kind, |kind| kind);
             assert_eq!(in_python, kind, "{code}");
         }
     }

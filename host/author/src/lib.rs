@@ -1,5 +1,5 @@
 //! The program `skillhost-author`: makes, builds and tests tool projects. `skillhost` runs it
-//! for the verbs that it does not have itself.
+//! for verbs that `skillhost` itself does not have.
 
 // Shared modules, lowest first: a module uses only those above it.
 
@@ -64,8 +64,8 @@ pub fn run() -> ExitCode {
     skillhost_helper::restore_process_name();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
-    if let Some(end) = process::compile_for_parent(&first) {
-        return end;
+    if let Some(exit) = process::compile_for_parent(&first) {
+        return exit;
     }
     if first == trace::LOCATE_ARGUMENT {
         let served = trace::serve_locations(skillhost_confine::confine_child);

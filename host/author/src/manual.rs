@@ -13,7 +13,7 @@ const NAME: &str = "skillhost";
 fn main() -> anyhow::Result<()> {
     let share = env::args_os().nth(1).context("expected a folder")?;
     let share = PathBuf::from(share);
-    // A page for each `help VERB` would repeat that of the verb.
+    // A page for each `help VERB` would repeat the page of the verb.
     let mut command = skillhost_cli::command().disable_help_subcommand(true);
     for verb in skillhost_author::command().get_subcommands() {
         command = command.mut_subcommand(verb.get_name(), |_| verb.clone());

@@ -57,8 +57,8 @@ pub(crate) struct PushCommand {
 }
 
 impl PushCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let reference: Reference = match self.reference.parse() {
             Ok(reference) => reference,
             Err(error) => {

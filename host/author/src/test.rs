@@ -54,7 +54,7 @@ impl TestCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
         let shows_progress = terminal::is_interactive();
-        let is_project = self.component.is_none();
+        let uses_default_component = self.component.is_none();
         let component = match self.component.map_or_else(find_built_component, Ok) {
             Ok(component) => component,
             Err(error) => {
@@ -73,7 +73,7 @@ impl TestCommand {
         let mut run = conformance(&options, &component)?.update(self.update);
         let default_cases = Path::new("cases");
         let default_cases =
-            (is_project && default_cases.is_dir()).then(|| default_cases.to_owned());
+            (uses_default_component && default_cases.is_dir()).then(|| default_cases.to_owned());
         match self.cases.or(default_cases) {
             Some(cases) => run = run.cases(cases),
             None if self.update => {

@@ -30,7 +30,7 @@ pub(crate) struct AddLibraryCommand {
     /// Folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Language of the project, needed if the folder has projects in several
+    /// Language of the project, needed if the folder has projects in several languages
     #[arg(long, value_enum)]
     lang: Option<Language>,
     /// Also pin packages with native code, which a tool cannot run: only their parts
@@ -368,7 +368,7 @@ fn add_npm(
     Ok(pinned)
 }
 
-/// Returns the packages that are in the second npm lock file and not in the first.
+/// Returns the packages of the npm lock file `after` that are new or differ from those in `before`.
 fn newly_locked(before: &str, after: &str) -> Vec<PinnedPackage> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     let (before, after) = (parse(before), parse(after));

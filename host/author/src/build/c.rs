@@ -8,7 +8,7 @@ use super::venv::Venv;
 use super::{BuildError, bindings, debug};
 
 /// The option for a stack of 1 MiB. Zig's default of 16 MiB is a quarter of a call's memory, and
-/// every sandbox starts with it.
+/// every sandbox gets the whole stack at its start.
 const STACK_OPTION: &str = "-Wl,-z,stack-size=1048576";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
@@ -20,8 +20,8 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     let venv = Venv::open(project)?;
     let bindings = bindings::generate(project)?;
     let module = project.scratch("")?.join("module.wasm");
-    // Relative paths make the compiler's messages shorter. They also keep `%` and `\` of parent
-    // folders out of its arguments, where these have another meaning.
+    // Relative paths make the compiler's messages shorter. They also keep `%` and `\` in the
+    // names of parent folders out of the arguments, where both are special.
     let relative = |path: &Path| {
         path.strip_prefix(&project.folder)
             .unwrap_or(path)

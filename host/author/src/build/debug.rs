@@ -1,5 +1,5 @@
 //! Removes names and debug sections from a component in Rust or C before it is shipped. `trace`
-//! reads them from the copy that `build` keeps.
+//! reads them from a copy of the original, in the project's folder `build`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ fn is_debug(section: &str) -> bool {
         || section.starts_with("reloc.")
 }
 
-/// Returns the file of the component without debug sections, and keeps the original in `build`.
+/// Returns the file of the component without debug sections, and copies the original to the
+/// folder `build`.
 pub(super) fn split(project: &Project, component: &Path) -> Result<PathBuf, BuildError> {
     let build = project.scratch("")?;
     let debug_file = build.join(file_name(DEBUG_FILE));

@@ -103,8 +103,8 @@ const NAMED_SCHEMAS: [&str; 5] = [
     "properties",
 ];
 
-/// The maximum numbers of wrong letters in a misspelled keyword, each with the minimum length of
-/// the keywords that it applies to.
+/// Pairs of a maximum number of wrong letters and the minimum length of a keyword that may have
+/// them.
 const MAX_TYPOS: [(usize, usize); 2] = [(1, 4), (2, 7)];
 
 /// Checks the definitions of a project's tools. `source` is the file that defines them.
@@ -139,7 +139,7 @@ pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError
 
 /// Checks a schema and the schemas in it. The error gives the path of the mistake.
 ///
-/// `is_arguments` is set for the schema of all arguments, which by default allows no additional
+/// `is_arguments` is true for the schema of all arguments, which by default allows no additional
 /// properties.
 fn check_schema(schema: &Map<String, Value>, is_arguments: bool, path: &str) -> Result<(), String> {
     let location = match path {
@@ -199,11 +199,11 @@ fn suggest_keyword(word: &str) -> Option<&'static str> {
     (distance(nearest) == 0 || MAX_TYPOS.iter().any(is_typo)).then_some(*nearest)
 }
 
-/// Returns a required property that the same schema forbids.
+/// Returns a property that the schema both requires and forbids.
 fn required_without_property(schema: &Map<String, Value>, is_arguments: bool) -> Option<&str> {
     let is_closed = match schema.get("additionalProperties") {
-        // A nested object allows additional properties. But if it lists some, it should list the
-        // required ones.
+        // A nested object allows additional properties. But if it lists properties, it should
+        // list the required ones.
         None => is_arguments || schema.contains_key("properties"),
         Some(additional) => *additional == Value::Bool(false),
     };

@@ -130,7 +130,7 @@ impl ProjectGrants {
         }
     }
 
-    fn grants(&self, name: &str) -> bool {
+    fn has_grant_for(&self, name: &str) -> bool {
         let mut files = self.files.iter().flatten();
         files.any(|(granted, _)| granted == name)
     }
@@ -138,7 +138,7 @@ impl ProjectGrants {
     /// Returns the tool that names the file: the first one, unless the configuration has a grant
     /// for a file with the name of another tool.
     fn main_tool<'t>(&self, tools: &'t [Definition]) -> Option<&'t Definition> {
-        let granted = |tool: &&Definition| self.grants(&format!("{}.wasm", tool.name));
+        let granted = |tool: &&Definition| self.has_grant_for(&format!("{}.wasm", tool.name));
         tools.iter().find(granted).or(tools.first())
     }
 
@@ -148,7 +148,7 @@ impl ProjectGrants {
             return;
         };
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let is_granted = self.grants(&name);
+        let is_granted = self.has_grant_for(&name);
         let advice = if is_granted {
             "remove it".to_owned()
         } else {

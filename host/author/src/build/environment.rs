@@ -2,8 +2,8 @@
 //!
 //! An environment is made from the project's lock files alone. Projects with the same lock files
 //! share an environment, unless it must contain their sources. Compilers run from there and never
-//! from the project's folder, where the project's author could have replaced them. The file of each
-//! language installs and runs its compiler.
+//! from the project's folder, where the project's author could have replaced them. The module of
+//! each language installs and runs its compiler.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -96,7 +96,7 @@ impl Environment {
             fs::write(environment.folder.join(INSTALLED), record)
                 .map_err(|error| cannot_use(&environment.folder, &error))?;
         } else if recipe.is_shared {
-            // Marks the environment as used. If this fails, it only looks older than it is.
+            // Marks the environment as used. If this fails, the environment only looks older.
             let _ = File::open(environment.folder.join(INSTALLED))
                 .and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -122,16 +122,16 @@ impl Environment {
     }
 
     fn lock(&self, is_shared: bool) -> Result<(), BuildError> {
-        let (try_lock, wait): (_, fn(&File) -> io::Result<()>) = if is_shared {
+        let (attempt, wait): (_, fn(&File) -> io::Result<()>) = if is_shared {
             (self.handle.try_lock_shared(), File::lock_shared)
         } else {
             (self.handle.try_lock(), File::lock)
         };
-        let result = match try_lock {
+        let result = match attempt {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => {
                 terminal::say(&format_line!(
-                    "waiting for another build of this project or with this compiler"
+                    "waiting for another build of this project or with the same compiler"
                 ));
                 wait(&self.handle)
             }

@@ -43,7 +43,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
     })?;
     // The sources import from `node_modules`, so they must be beside it.
     environment.copy(project, "src")?;
-    let step = |name, arguments: &[&OsStr]| {
+    let node_step = |name, arguments: &[&OsStr]| {
         let mut command = project.programs.command(&node);
         command.args(arguments).current_dir(&environment.folder);
         let mut step = Step::new(name, command);
@@ -51,7 +51,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
         step
     };
     for file in source_modules(&environment.folder) {
-        let mut step = step(
+        let mut step = node_step(
             "reading the project's JavaScript files",
             &["--check".as_ref(), file.as_os_str()],
         );
@@ -63,7 +63,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
     fs::write(&script, SCRIPT).map_err(|error| {
         BuildError::setup(format!("cannot write `{}`: {error}", script.display()))
     })?;
-    let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
+    let mut step = node_step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
     step.command.arg(project.folder.join("wit")).arg(&component);
     if needs.asks_for_network() {
         step.command.arg(ProjectWit::read(project)?.world_name()?);
@@ -121,7 +121,7 @@ pub(super) fn npm(programs: &SearchPath, verb: &str, folder: &Path) -> Result<Co
     let mut command = programs.command(npm);
     command
         .arg(verb)
-        // Otherwise npm could use a parent folder as the project, and its settings.
+        // Otherwise npm could use a project in a parent folder, with that project's settings.
         .arg("--prefix")
         .arg(folder)
         .args(["--workspaces=false", "--ignore-scripts"])

@@ -1,6 +1,6 @@
 //! Merges the core modules of a component that share its memory into one module.
 //!
-//! componentize-py leaves CPython and its libraries as ten modules. Without a merge, each call
+//! componentize-py writes CPython and its libraries as ten modules. Without a merge, each call
 //! would fill the table that they share and resolve thousands of imports. `plan` chooses the
 //! modules, `module` merges them, and this file writes the component around them.
 
@@ -37,7 +37,7 @@ pub(super) fn merge(component: &[u8]) -> anyhow::Result<Vec<u8>> {
         merged: None,
     };
     for payload in payloads {
-        writer.payload(component, payload)?;
+        writer.write_payload(component, payload)?;
     }
     Ok(writer.component.finish())
 }
@@ -120,12 +120,12 @@ impl IndexMap {
     }
 
     fn write(&mut self) {
-        let next = self.next();
-        self.new.push(Some(next));
+        let index = self.assign();
+        self.new.push(Some(index));
     }
 
-    /// Returns the new index of an item that has no old index.
-    fn next(&mut self) -> u32 {
+    /// Assigns the next new index, also to an item that has no old index.
+    fn assign(&mut self) -> u32 {
         self.written += 1;
         self.written - 1
     }
@@ -148,7 +148,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn payload(&mut self, bytes: &[u8], payload: Payload<'_>) -> anyhow::Result<()> {
+    fn write_payload(&mut self, bytes: &[u8], payload: Payload<'_>) -> anyhow::Result<()> {
         match payload {
             Payload::ModuleSection {
                 unchecked_range, ..
@@ -157,23 +157,23 @@ impl Writer<'_> {
                 if self.plan.is_merged(index) {
                     self.modules.skip();
                 } else {
-                    self.raw(ComponentSectionId::CoreModule, &bytes[unchecked_range]);
+                    self.write_raw(ComponentSectionId::CoreModule, &bytes[unchecked_range]);
                     self.modules.write();
                 }
             }
             Payload::ComponentSection {
                 unchecked_range, ..
             } => {
-                self.raw(ComponentSectionId::Component, &bytes[unchecked_range]);
+                self.write_raw(ComponentSectionId::Component, &bytes[unchecked_range]);
             }
             Payload::InstanceSection(section) => {
                 for instance in section {
-                    self.instance(instance?)?;
+                    self.write_instance(instance?)?;
                 }
             }
             Payload::ComponentAliasSection(section) => {
                 for alias in section {
-                    self.alias(alias?)?;
+                    self.write_alias(alias?)?;
                 }
             }
             Payload::ComponentCanonicalSection(section) => {
@@ -202,14 +202,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn raw(&mut self, id: ComponentSectionId, data: &[u8]) {
+    fn write_raw(&mut self, id: ComponentSectionId, data: &[u8]) {
         self.component.section(&RawSection {
             id: id.into(),
             data,
         });
     }
 
-    fn instance(&mut self, instance: Instance<'_>) -> anyhow::Result<()> {
+    fn write_instance(&mut self, instance: Instance<'_>) -> anyhow::Result<()> {
         let index = self.instances.new.len() as u32;
         match &self.plan.instances[index as usize] {
             CoreInstance::Member(_) => {
@@ -234,7 +234,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn alias(&mut self, alias: ComponentAlias<'_>) -> anyhow::Result<()> {
+    fn write_alias(&mut self, alias: ComponentAlias<'_>) -> anyhow::Result<()> {
         if let ComponentAlias::CoreInstanceExport {
             kind,
             instance_index,
@@ -274,7 +274,7 @@ impl Writer<'_> {
         });
         self.component.section(&section);
         let items = self.items.entry(kind).or_default();
-        let new = items.next();
+        let new = items.assign();
         items.new[index as usize] = Some(new);
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Writer<'_> {
         let plan = self.plan;
         let members: Vec<_> = (0..)
             .zip(&plan.instances)
-            .filter_map(|(index, it)| match it {
+            .filter_map(|(index, instance)| match instance {
                 CoreInstance::Member(member) => Some((index, member)),
                 _ => None,
             })
@@ -298,7 +298,7 @@ impl Writer<'_> {
             plan.import(member, module, name)
         })?;
         self.component.section(&ModuleSection(&merged.module));
-        let module = self.modules.next();
+        let module = self.modules.assign();
         let imports = merged.imports.iter().map(|&index| {
             let id = (Kind::Function, index);
             let new = self.new_index(id);
@@ -307,7 +307,7 @@ impl Writer<'_> {
         });
         let imports: Vec<_> = imports.collect::<anyhow::Result<_>>()?;
         let mut section = InstanceSection::new();
-        let arguments = self.instances.next();
+        let arguments = self.instances.assign();
         section.export_items(
             imports
                 .iter()
@@ -315,7 +315,7 @@ impl Writer<'_> {
         );
         section.instantiate(module, [("", ModuleArg::Instance(arguments))]);
         self.component.section(&section);
-        let instance = self.instances.next();
+        let instance = self.instances.assign();
         self.merged = Some(instance);
         Ok(instance)
     }

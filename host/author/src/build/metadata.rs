@@ -152,7 +152,7 @@ fn people(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn complete() -> ComponentMetadata {
+    fn complete_metadata() -> ComponentMetadata {
         let text = |text: &str| Some(text.to_owned());
         let mut metadata = ComponentMetadata::default();
         metadata.name = text("look-up-term");
@@ -171,7 +171,7 @@ mod tests {
             "authors": ["A <a@example.org>", "B"], "license": "MIT",
             "repository": "https://example.org/tool",
         });
-        assert_eq!(from_cargo(&cargo), complete());
+        assert_eq!(from_cargo(&cargo), complete_metadata());
         let pyproject = r#"[project]
             name = "look-up-term"
             version = "1.2.3"
@@ -182,12 +182,12 @@ mod tests {
             Homepage = "https://example.org"
             "Source Code" = "https://example.org/tool"
         "#;
-        assert_eq!(from_pyproject(pyproject).unwrap(), complete());
+        assert_eq!(from_pyproject(pyproject).unwrap(), complete_metadata());
         let package = r#"{"name": "look-up-term", "version": "1.2.3",
             "description": "Looks a term up.", "author": {"name": "A", "email": "a@example.org"},
             "contributors": ["B"], "license": "MIT",
             "repository": {"type": "git", "url": "https://example.org/tool"}}"#;
-        assert_eq!(from_package(package).unwrap(), complete());
+        assert_eq!(from_package(package).unwrap(), complete_metadata());
         let lines = "// A tool.\n//\n// name: look-up-term\n// Version: 1.2.3\n\
             // description: Looks a term up.\n// authors: A <a@example.org>, B\n\
             // license: MIT\n// source: https://example.org/tool\n\n// version: 9\n";
@@ -195,7 +195,7 @@ mod tests {
             * description: Looks a term up.\n * authors: A <a@example.org>, B\n\
             * licenses: MIT\n * source: https://example.org/tool */\n// version: 9\n";
         for comment in [lines, block] {
-            assert_eq!(from_comment(comment), complete(), "{comment}");
+            assert_eq!(from_comment(comment), complete_metadata(), "{comment}");
         }
     }
 

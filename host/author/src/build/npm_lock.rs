@@ -119,8 +119,8 @@ fn is_registry_package(location: &str, package: &Value) -> bool {
         && package.get("link").is_none()
         && text("version").is_some_and(is_range)
         && (package.get("name").is_none() || text("name").is_some_and(is_name))
-        // A bundled package needs a hash too: if its parent's archive lacks it, npm asks the
-        // registry.
+        // A bundled package needs a hash too: if its parent's archive lacks the package, npm
+        // asks the registry.
         && text("integrity").is_some_and(is_hash)
 }
 

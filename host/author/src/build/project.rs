@@ -109,8 +109,8 @@ impl Project {
         })
     }
 
-    /// Creates a folder for intermediate files: `build` in the project, or `name` in it unless
-    /// that is empty.
+    /// Creates a folder for intermediate files: the project's `build`, or `build/NAME` if `name`
+    /// is not empty.
     pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, BuildError> {
         let build = self.output_folder(&self.folder.join("build"))?;
         if name.is_empty() {
@@ -122,8 +122,8 @@ impl Project {
     /// Creates a folder of the project that the build writes to. Removes symlinks and special
     /// files in it, and refuses a symlink in its place.
     ///
-    /// Guards against: a project whose symlink makes a build overwrite a file of its user, or
-    /// whose FIFO makes it wait.
+    /// Guards against: a project whose symlink makes a build overwrite a file of the user, or
+    /// whose FIFO makes the build wait.
     pub(super) fn output_folder(&self, folder: &Path) -> Result<PathBuf, BuildError> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         if is_link(folder) {
@@ -210,7 +210,8 @@ pub(crate) fn newer_source(component: &Path) -> Option<PathBuf> {
     let folders = ["", "src", "wit"].map(|name| folder.join(name));
     let entries = folders.iter().filter_map(|it| fs::read_dir(it).ok());
     let mut paths = entries.flatten().flatten().map(|entry| entry.path());
-    let newer = paths.find(|it| is_source(it) && modified(it).is_some_and(|time| time > built))?;
+    let newer =
+        paths.find(|path| is_source(path) && modified(path).is_some_and(|time| time > built))?;
     newer.strip_prefix(folder).map(Path::to_owned).ok()
 }
 

@@ -19,8 +19,8 @@ use skillhost_program::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
 const APP: &str = "tool";
-/// The module that wraps `tool` in a project with typed functions. Such a project has no kit, so
-/// the module makes the imports of functions at build time.
+/// The module that wraps `tool` in a project with typed functions. Such a project has no
+/// `skillhost_kit`, so this module runs the late imports, those in functions, at build time.
 const TYPED_APP: &str = "skillhost_app";
 /// The module that sends requests. A project without the file gets it from the build.
 const HTTP_MODULE: &str = "skillhost_http";

@@ -25,7 +25,7 @@ pub(crate) struct RemoveLibraryCommand {
     /// Folder of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Language of the project, needed if the folder has projects in several
+    /// Language of the project, needed if the folder has projects in several languages
     #[arg(long, value_enum)]
     lang: Option<Language>,
 }
@@ -83,7 +83,7 @@ fn without_requirement(lock: &str, name: &str) -> Result<String, BuildError> {
         Some(library) => Ok(lock.replacen(library.source, "", 1)),
         None => {
             let names = libraries.iter().map(|library| library.name.as_str());
-            Err(unknown(LOCK, name, names))
+            Err(unknown_library(LOCK, name, names))
         }
     }
 }
@@ -127,11 +127,11 @@ fn check_dependency(manifest: &str, name: &str) -> Result<(), BuildError> {
     if npm_lock::is_name(name) && names.clone().any(|other| other == name) {
         return Ok(());
     }
-    Err(unknown("package.json", name, &mut names))
+    Err(unknown_library("package.json", name, &mut names))
 }
 
 /// Returns the error for a library that a file does not have.
-fn unknown<'a>(file: &str, name: &str, names: impl Iterator<Item = &'a str>) -> BuildError {
+fn unknown_library<'a>(file: &str, name: &str, names: impl Iterator<Item = &'a str>) -> BuildError {
     let names: Vec<&str> = names.collect();
     let similar = did_you_mean(nearest(name, names.iter().copied()), '`');
     let error = BuildError::usage(format!("`{file}` has no library `{name}`{similar}"));

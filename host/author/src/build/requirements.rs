@@ -1,4 +1,4 @@
-//! Reads the pinned packages in `requirements.txt`, and tells compilers from libraries.
+//! Reads the pinned packages in `requirements.txt`, and separates compilers from libraries.
 //!
 //! `pip install --require-hashes` still accepts paths, addresses, and options such as `--index-url`
 //! in that file. This module reads only names, versions, markers and hashes. pip gets lines made of
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_compilers_from_libraries() {
+    fn separates_compilers_from_libraries() {
         let text = format!(
             "# by hand\ncomponentize_py==0.25.1 \\\n    {HASH}\nPyYAML==6.0.3 {HASH}\nx[y]==1 {HASH}"
         );

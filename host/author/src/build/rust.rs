@@ -106,8 +106,8 @@ fn find_program(project: &Project, variable: &str, name: &str) -> Result<OsStrin
         .map_err(|error| error.fix(RUST_ADVICE))
 }
 
-/// Returns options that give the project's own crate line tables, for traces. They are stripped
-/// from the shipped component.
+/// Returns options that add line tables to the project's crate, for traces. The shipped component
+/// has none.
 fn line_table_options(project: &Project) -> Result<Vec<String>, BuildError> {
     let package = manifest_package(project)?;
     let is_plain = |name: &&str| {

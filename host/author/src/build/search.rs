@@ -17,8 +17,8 @@ pub(super) struct SearchPath {
 }
 
 impl SearchPath {
-    /// Creates a search path from the absolute folders of the PATH that are outside `project`,
-    /// a path without symlinks.
+    /// Creates a search path from the absolute folders of the PATH that are outside `project`.
+    /// The path `project` must have no symlinks.
     pub(super) fn outside(project: &Path) -> Self {
         let path = search_path::SearchPath::from_environment();
         Self {
@@ -38,7 +38,7 @@ impl SearchPath {
         })
     }
 
-    /// Returns a command that finds the programs it starts in the same folders.
+    /// Returns a command that searches the same folders for the programs that it starts.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         self.path.set_for(&mut command);

@@ -7,7 +7,7 @@ use skillhost::Line;
 
 use skillhost_program::terminal::format_line;
 
-/// The shortest part that is listed.
+/// The minimum duration of a listed part.
 const MIN_LISTED: Duration = Duration::from_millis(200);
 
 thread_local! {

@@ -18,7 +18,7 @@ pub(super) const LOCK: &str = "requirements.txt";
 const PYTHON: &str = "bin/python";
 /// The folder of the libraries in their environment.
 const LIBRARIES: &str = "libraries";
-/// The script that finds imports in functions.
+/// The script that finds late imports: those in functions.
 pub(super) const LATE_IMPORTS: &str = include_str!("late_imports.py");
 
 /// A Python virtual environment with a compiler, shared by all projects with that compiler.
@@ -101,7 +101,7 @@ impl<'a> Venv<'a> {
 
     /// Returns a command that runs the Python of the environment.
     pub(super) fn python(&self) -> Command {
-        isolated(self.programs, &self.folder.join(PYTHON))
+        isolated_python(self.programs, &self.folder.join(PYTHON))
     }
 }
 
@@ -116,7 +116,7 @@ fn open_compiler(project: &Project, lock: String) -> Result<Environment, BuildEr
     };
     Environment::open(project, &recipe, |folder| {
         let venv = folder.join("venv");
-        let mut command = isolated(programs, &find_python(programs)?);
+        let mut command = isolated_python(programs, &find_python(programs)?);
         command
             .args(["-m", "venv", "--clear"])
             .arg(&venv)
@@ -128,7 +128,7 @@ fn open_compiler(project: &Project, lock: String) -> Result<Environment, BuildEr
                     "Debian and Ubuntu package that module separately: `apt install python3-venv`",
                 )
             })?;
-        install(isolated(programs, &venv.join(PYTHON)), folder)
+        install(isolated_python(programs, &venv.join(PYTHON)), folder)
     })
 }
 
@@ -147,7 +147,7 @@ fn open_libraries(
     };
     Environment::open(project, &recipe, |folder| {
         let libraries = Libraries::in_environment(folder);
-        let mut command = isolated(programs, python);
+        let mut command = isolated_python(programs, python);
         command.env("PIP_TARGET", &libraries.folder);
         install(command, folder)?;
         fs::create_dir_all(&libraries.late).map_err(|error| {
@@ -156,7 +156,7 @@ fn open_libraries(
                 libraries.late.display()
             ))
         })?;
-        let mut command = isolated(programs, python);
+        let mut command = isolated_python(programs, python);
         command
             .args(["-c", LATE_IMPORTS])
             .arg(libraries.late.join("skillhost_late_libraries.py"))
@@ -173,8 +173,8 @@ fn install(mut python: Command, folder: &Path) -> Result<(), BuildError> {
     python
         .args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--require-hashes"])
-        // Also as constraints: otherwise, if a package needs extras of a pinned one, pip takes the
-        // newest version, which has no hash.
+        // Pass the lock file as constraints too: if a package needs extras of a pinned one, pip
+        // otherwise takes the newest version of the pinned one, which has no hash.
         .args(["--only-binary", ":all:", "-r", LOCK, "-c", LOCK])
         .current_dir(folder);
     let mut step = Step::new("`pip install`", python);
@@ -204,7 +204,7 @@ pub(super) fn is_retry(line: &str) -> bool {
 /// Returns a command that runs Python without modules from the current folder.
 ///
 /// Guards against: a `venv.py` or `pip.py` in a project.
-fn isolated(programs: &SearchPath, python: &Path) -> Command {
+fn isolated_python(programs: &SearchPath, python: &Path) -> Command {
     let mut command = programs.command(python);
     command.arg("-I");
     command
@@ -220,7 +220,7 @@ fn find_python(programs: &SearchPath) -> Result<PathBuf, BuildError> {
         .find("python3")
         .map_err(|error| error.fix(&needed).fix(advice))?;
     let print_version = "import sys; print(sys.version_info[0], sys.version_info[1])";
-    let mut command = isolated(programs, &python);
+    let mut command = isolated_python(programs, &python);
     // A version manager reads settings from the current folder.
     command.args(["-c", print_version]).current_dir("/");
     let version = step::output(&mut command).and_then(|text| {

@@ -1,5 +1,5 @@
-//! Runs the author's cases with `skillhost test`, and compares their outcomes with the previous
-//! ones.
+//! Runs the author's cases with `skillhost test`, and compares the outcomes with the previous
+//! outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -46,8 +46,8 @@ pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
 fn test(folder: &Path, component: &Path) -> Result<Value, String> {
     let run = || {
         let mut command = skillhost_helper::command(OWN_PROGRAM.as_ref());
-        // A separate process, because a case may use up its memory. It starts in the project's
-        // folder to read the configuration there.
+        // Run a separate process, because a case may use up the memory. The process starts in the
+        // project's folder, to read the configuration there.
         command
             .envs(std::env::vars_os())
             .current_dir(folder)

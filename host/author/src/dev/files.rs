@@ -86,8 +86,8 @@ impl ProjectFiles {
             return false;
         };
         let timeout = Timespec::try_from(time).ok();
-        let mut events = [PollFd::new(inotify, PollFlags::IN)];
-        let _ = retry_on_intr(|| poll(&mut events, timeout.as_ref()));
+        let mut fds = [PollFd::new(inotify, PollFlags::IN)];
+        let _ = retry_on_intr(|| poll(&mut fds, timeout.as_ref()));
         // Every event only starts a scan, so its content does not matter.
         inotify.read(drop)
     }
@@ -98,10 +98,11 @@ impl ProjectFiles {
         let mut folders = vec![(self.folder.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             if let Some(inotify) = &self.inotify
-                && let Ok(open) = File::open(&folder)
+                && let Ok(handle) = File::open(&folder)
             {
-                // Watching a folder twice does no harm. Folders that cannot be watched are scanned.
-                let _ = inotify.add(open.as_fd());
+                // Watching a folder twice does no harm. A folder that cannot be watched is still
+                // scanned.
+                let _ = inotify.add(handle.as_fd());
             }
             let Ok(entries) = fs::read_dir(&folder) else {
                 continue;

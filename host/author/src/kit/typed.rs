@@ -26,7 +26,7 @@ pub(super) const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/typed/javascr
 
 pub(super) const C: &[KitFile] = files!("guest-tools/kits/typed/c": "README.md", "src/tool.c");
 
-/// Checks whether a file of the language's other kit belongs to a typed project too.
+/// Checks whether a file of the language's untyped kit belongs to a typed project too.
 fn is_shared(path: &str) -> bool {
     const SHARED: [&str; 9] = [
         ".gitignore",
@@ -54,7 +54,7 @@ impl Language {
         let shared = self.own_files().iter().filter(|file| is_shared(file.path));
         let skill = super::COMMON.iter();
         let skill = skill.filter(|file| !file.path.starts_with("cases/"));
-        // JavaScript has its own world, which imports more.
+        // JavaScript has its own world, which imports more than the common one.
         let common = COMMON.iter();
         let common = common.filter(move |file| own.iter().all(|other| other.path != file.path));
         let all = own.iter().chain(common).chain(shared).chain(skill);

@@ -16,11 +16,11 @@ pub(super) const LINE: &str = "skillhost-guest = { path = \"sdk\" }";
 
 #[derive(Args)]
 pub(super) struct SdkSource {
-    /// Rust: take `skillhost-guest` from this folder [default: its sources come with the
+    /// Rust: use `skillhost-guest` from this folder [default: its sources come with the
     /// project, in `sdk`]
     #[arg(long, value_name = "DIR", conflicts_with = "sdk_version")]
     sdk_path: Option<PathBuf>,
-    /// Rust: take this version of `skillhost-guest` from the registry
+    /// Rust: use this version of `skillhost-guest` from the registry
     #[arg(long, value_name = "VERSION")]
     sdk_version: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Imports of a component that nothing in it uses.
+//! Finds the imports that a component does not use.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentTypeRef, Parser, Payload,
@@ -18,8 +18,9 @@ pub(super) fn unused(component: &[u8]) -> Vec<String> {
             _ if depth != 1 => {}
             Payload::ComponentImportSection(imports) => {
                 let imports = imports.into_iter().map_while(Result::ok);
-                let imports = imports.filter(|it| matches!(it.ty, ComponentTypeRef::Instance(_)));
-                instances.extend(imports.map(|it| Some(it.name.name.to_owned())));
+                let imports =
+                    imports.filter(|import| matches!(import.ty, ComponentTypeRef::Instance(_)));
+                instances.extend(imports.map(|import| Some(import.name.name.to_owned())));
             }
             Payload::ComponentAliasSection(aliases) => {
                 for alias in aliases.into_iter().map_while(Result::ok) {
@@ -36,7 +37,7 @@ pub(super) fn unused(component: &[u8]) -> Vec<String> {
             }
             Payload::ComponentInstanceSection(section) => {
                 for instance in section.into_iter().map_while(Result::ok) {
-                    for index in parts(&instance) {
+                    for index in used_instances(&instance) {
                         mark_used(&mut instances, index);
                     }
                     instances.push(None);
@@ -56,8 +57,8 @@ pub(super) fn unused(component: &[u8]) -> Vec<String> {
     instances.into_iter().flatten().collect()
 }
 
-/// Returns the instances that another one is made of.
-fn parts(instance: &ComponentInstance<'_>) -> Vec<u32> {
+/// Returns the indices of the instances that `instance` is made from.
+fn used_instances(instance: &ComponentInstance<'_>) -> Vec<u32> {
     let parts: Vec<_> = match instance {
         ComponentInstance::Instantiate { args, .. } => {
             args.iter().map(|it| (it.kind, it.index)).collect()

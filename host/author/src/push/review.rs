@@ -111,7 +111,7 @@ pub(super) fn review(
 
 fn check_reference(findings: &mut Findings, reference: &Reference, inspection: &Inspection) {
     let Some(tag) = reference.tag() else {
-        let fix = "name a tag, such as `:1.2`: a digest follows from the content";
+        let fix = "name a tag, such as `:1.2`: the content determines the digest";
         findings.error("no-tag", "the reference has a digest".to_owned(), fix);
         return;
     };
@@ -243,7 +243,7 @@ fn check_powers(findings: &mut Findings, inspection: &Inspection) {
     }
 }
 
-/// Checks the project of a component: its folder, or the parent folder if that is `dist`.
+/// Checks the project of a component: the component's folder, or the parent of a folder `dist`.
 fn check_project(findings: &mut Findings, component: &Path) {
     if let Some(source) = build::newer_source(component) {
         findings.warn(

@@ -9,7 +9,7 @@ use skillhost_packages::{
 };
 use skillhost_program::terminal::{self, format_line};
 
-/// The maximum number of files that are listed.
+/// The maximum number of left-out files to list.
 const MAX_NAMED: usize = 20;
 
 /// Pushes a skill. Prints the files that are left out, and the findings of `skillhost check`.

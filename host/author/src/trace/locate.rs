@@ -20,7 +20,8 @@ pub(crate) const ARGUMENT: &str = "--locate-frames";
 /// The time limit for reading debug sections. Guards against: sections that take forever. A
 /// component of 30 MB takes a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
-/// The maximum size of a request in bytes. The author's build makes the components.
+/// The maximum size of a request in bytes. A smaller one is not needed, because the components come
+/// from the author's build.
 const MAX_REQUEST: usize = u32::MAX as usize;
 /// The maximum size of a response in bytes. Guards against: sections with names that fill the
 /// memory.
@@ -155,21 +156,21 @@ fn modules(component: &[u8]) -> anyhow::Result<Vec<CoreModule<'_>>> {
     let mut modules: Vec<CoreModule<'_>> = Vec::new();
     // The components and modules around the current section: the index of a module, or `None`
     // for a component.
-    let mut open: Vec<Option<usize>> = Vec::new();
+    let mut enclosing: Vec<Option<usize>> = Vec::new();
     for payload in Parser::new(0).parse_all(component) {
         match payload? {
             Payload::Version { encoding, .. } => {
                 let is_module = encoding == Encoding::Module;
-                open.push(is_module.then_some(modules.len()));
+                enclosing.push(is_module.then_some(modules.len()));
                 if is_module {
                     modules.push(CoreModule::default());
                 }
             }
             Payload::End(_) => {
-                open.pop();
+                enclosing.pop();
             }
             payload => {
-                let module = open.last().copied().flatten();
+                let module = enclosing.last().copied().flatten();
                 let Some(module) = module.and_then(|index| modules.get_mut(index)) else {
                     continue;
                 };

@@ -123,8 +123,8 @@ enum Position {
     Defined(u32),
 }
 
-/// The map from the indices of one module to the indices of the merged module. The numbers are
-/// offsets to add.
+/// The map from the indices of one module to the indices of the merged module. The `u32`
+/// fields are offsets to add.
 #[derive(Default)]
 struct Indices {
     types: u32,
@@ -279,7 +279,7 @@ impl<'a> Linker<'a> {
         for (indices, parts) in self.indices.iter().zip(parts) {
             let mut writer = Writer {
                 indices,
-                imported: self.imports.len() as u32,
+                imported_functions: self.imports.len() as u32,
                 constants: &constants,
             };
             writer.write(parts, &mut sections)?;
@@ -336,10 +336,10 @@ impl<'a> Linker<'a> {
     }
 }
 
-fn index(kind: Kind, position: Position, imported: u32) -> u32 {
+fn index(kind: Kind, position: Position, imported_functions: u32) -> u32 {
     match (kind, position) {
         (_, Position::Import(index)) => index,
-        (Kind::Function, Position::Defined(index)) => imported + index,
+        (Kind::Function, Position::Defined(index)) => imported_functions + index,
         (_, Position::Defined(index)) => index,
     }
 }
@@ -382,7 +382,7 @@ impl Sections {
 /// Rewrites the parts of one module for the merged module.
 struct Writer<'a> {
     indices: &'a Indices,
-    imported: u32,
+    imported_functions: u32,
     constants: &'a BTreeMap<Position, i32>,
 }
 
@@ -421,14 +421,18 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn item(&self, kind: Kind, old: u32) -> Result<u32, Error<MissingItem>> {
+    fn new_index(&self, kind: Kind, old: u32) -> Result<u32, Error<MissingItem>> {
         let position = self
             .indices
             .items
             .get(&kind)
             .and_then(|items| items.get(old as usize));
         let missing = || Error::UserError(MissingItem(kind, old));
-        Ok(index(kind, *position.ok_or_else(missing)?, self.imported))
+        Ok(index(
+            kind,
+            *position.ok_or_else(missing)?,
+            self.imported_functions,
+        ))
     }
 }
 
@@ -448,19 +452,19 @@ impl Reencode for Writer<'_> {
     }
 
     fn function_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.item(Kind::Function, index)
+        self.new_index(Kind::Function, index)
     }
 
     fn table_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.item(Kind::Table, index)
+        self.new_index(Kind::Table, index)
     }
 
     fn memory_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.item(Kind::Memory, index)
+        self.new_index(Kind::Memory, index)
     }
 
     fn global_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.item(Kind::Global, index)
+        self.new_index(Kind::Global, index)
     }
 
     fn instruction<'a>(

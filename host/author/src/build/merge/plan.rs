@@ -22,7 +22,7 @@ pub(super) enum CoreInstance<'a> {
 pub(super) enum Item<'a> {
     /// An export of a core instance.
     Export { instance: u32, name: &'a str },
-    /// A lowered component function. `needs_member` is set if it uses the memory or a function of
+    /// A lowered component function. `needs_member` is true if it uses the memory or a function of
     /// a merged module.
     Lowered { needs_member: bool },
 }
@@ -118,8 +118,8 @@ impl<'a> Plan<'a> {
         }
         for &id in &items {
             needs_member |= self.is_member_export(id);
-            // The merged module is instantiated before the functions that use its memory are
-            // defined.
+            // A function that uses the memory is defined after the merged module, which therefore
+            // cannot import it.
             can_link_first &= !matches!(self.item(id), Some(Item::Lowered { needs_member: true }));
         }
         self.instances.push(if needs_member && can_link_first {
@@ -140,7 +140,9 @@ impl<'a> Plan<'a> {
     /// Checks whether a module becomes part of the merged one.
     pub(super) fn is_merged(&self, module: u32) -> bool {
         let mut instances = self.instances.iter();
-        instances.any(|it| matches!(it, CoreInstance::Member(member) if member.index == module))
+        instances.any(
+            |instance| matches!(instance, CoreInstance::Member(member) if member.index == module),
+        )
     }
 
     pub(super) fn item(&self, (kind, index): ItemId) -> Option<Item<'a>> {
@@ -156,14 +158,17 @@ impl<'a> Plan<'a> {
         matches!(instance, Some(CoreInstance::Member(_)))
     }
 
-    /// Returns the source of an import of a merged module, or `None` if it has none.
+    /// Returns the source of an import of a merged module, or `None` if nothing defines the import.
     pub(super) fn import(
         &self,
         member: &module::Member<'_>,
         module: &str,
         name: &'a str,
     ) -> Option<module::Source<'a>> {
-        let (_, instance) = member.arguments.iter().find(|(it, _)| *it == module)?;
+        let (_, instance) = member
+            .arguments
+            .iter()
+            .find(|(argument, _)| *argument == module)?;
         let items = match self.instances.get(*instance as usize)? {
             CoreInstance::Items(items) => items,
             CoreInstance::Member(_) => {
@@ -172,7 +177,7 @@ impl<'a> Plan<'a> {
             }
             CoreInstance::Unmerged => return None,
         };
-        let item = items.iter().find(|it| it.name == name)?;
+        let item = items.iter().find(|item| item.name == name)?;
         let id = (item.kind.try_into().ok()?, item.index);
         Some(match self.item(id)? {
             Item::Export { instance, name } if self.is_member_export(id) => {

@@ -99,8 +99,8 @@ fn merged_component_gives_same_answer() {
 
 #[test]
 fn refuses_module_with_start_function() {
-    let starts = r#"(func (export "sum") (param i32)"#;
-    let starts = LINKED.replace(starts, &format!("(func $f) (start $f) {starts}"));
-    let error = merge(&wat::parse_str(starts).unwrap()).unwrap_err();
+    let sum = r#"(func (export "sum") (param i32)"#;
+    let with_start = LINKED.replace(sum, &format!("(func $f) (start $f) {sum}"));
+    let error = merge(&wat::parse_str(with_start).unwrap()).unwrap_err();
     assert!(error.to_string().contains("StartSection"), "{error:#}");
 }

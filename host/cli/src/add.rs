@@ -52,8 +52,8 @@ pub(crate) struct AddCommand {
 }
 
 impl AddCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         if let Some(file) = &self.skills_from {
             return self.import(file, &options);
         }

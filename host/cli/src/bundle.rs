@@ -59,35 +59,35 @@ struct ImportCommand {
     write: bool,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept packages with a lower version, without one, or with one that
+    /// Accept packages with a lower version, without a version, or with one that
     /// cannot be compared
     #[arg(long)]
     accept_downgrade: bool,
 }
 
 impl BundleCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let trust = options.trust_settings();
-        let open = || Project::open(&options, RegistrySettings::default());
+        let open_project = || Project::open(&options, RegistrySettings::default());
         match self.verb {
             BundleVerb::Export { file, key } => {
                 let key = key.map(|key| SigningKey::read(&key, &trust));
                 let key = key.transpose()?;
                 check_target(&file)?;
-                export_packages(&open()?, &file, key.as_ref())
+                export_packages(&open_project()?, &file, key.as_ref())
             }
             BundleVerb::Import(import) => {
                 let key = import.key.as_ref();
                 let key = key.map(|key| PublicKey::read(key, &trust));
                 let bundle = BundleFile::open(&import.file, key.transpose()?.as_ref())?;
-                import.execute(open()?, &bundle).await
+                import.execute(open_project()?, &bundle).await
             }
         }
     }
 }
 
-/// Exports the packages that the configuration names, after the checks of a load.
+/// Checks the packages that the configuration names as a load does, and exports them.
 fn export_packages(
     project: &Project<'_>,
     file: &Path,
@@ -173,7 +173,9 @@ impl ImportCommand {
             anyhow::Ok(())
         };
         for (locked, inspection, source) in &components {
-            let written = self.write(&mut project, locked, inspection, source).await;
+            let written = self
+                .write_component(&mut project, locked, inspection, source)
+                .await;
             report(locked, written)?;
         }
         for (locked, source) in &skills {
@@ -248,7 +250,7 @@ impl ImportCommand {
 
     /// With `--write`, adds or updates a component in the configuration and the lock file. Returns
     /// `Some(reason)` if that needs an option that is not given.
-    async fn write(
+    async fn write_component(
         &self,
         project: &mut Project<'_>,
         locked: &LockedComponent,
@@ -259,12 +261,12 @@ impl ImportCommand {
             return print_stored(locked);
         }
         let name = locked.name.clone();
-        let is_named = project.settings.packages.sources.contains_key(&name);
+        let is_configured = project.settings.packages.sources.contains_key(&name);
         match project
             .lock
             .components
             .find(&name)
-            .filter(|_| is_named)
+            .filter(|_| is_configured)
             .cloned()
         {
             Some(old) if old == *locked => {
@@ -283,13 +285,13 @@ impl ImportCommand {
         }
         let store_lock = project.begin_change(PackageKind::Component, &name)?;
         project.lock_component(locked.clone(), &store_lock)?;
-        if !is_named {
+        if !is_configured {
             add_source(&project.config_file, PackageKind::Component, &name, source)?;
         }
         Ok(None)
     }
 
-    /// Adds or updates a skill, like [`ImportCommand::write`].
+    /// Adds or updates a skill, like [`ImportCommand::write_component`].
     fn write_skill(
         &self,
         project: &mut Project<'_>,
@@ -301,8 +303,8 @@ impl ImportCommand {
         }
         let (name, store) = (&locked.name, &project.store);
         let files = read_skill(locked, store)?;
-        let is_named = project.settings.packages.skills.contains_key(name);
-        match project.lock.skills.find(name).filter(|_| is_named) {
+        let is_configured = project.settings.packages.skills.contains_key(name);
+        match project.lock.skills.find(name).filter(|_| is_configured) {
             Some(old) if old == locked => {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 return Ok(None);
@@ -320,7 +322,7 @@ impl ImportCommand {
         }
         let store_lock = project.begin_change(PackageKind::Skill, name)?;
         project.lock_skill(locked.clone(), &store_lock)?;
-        if !is_named {
+        if !is_configured {
             add_source(&project.config_file, PackageKind::Skill, name, source)?;
         }
         Ok(None)

@@ -74,8 +74,8 @@ pub(crate) struct ReadyCall {
 
 impl CallCommand {
     /// Opens and starts what the call needs, then confines the process.
-    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyCall> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn prepare(mut self, global_options: CommonOptions) -> anyhow::Result<ReadyCall> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder, &options.trust_settings())?;
         }

@@ -84,8 +84,8 @@ impl CheckedSkill {
 }
 
 impl CheckCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
             let Settings { host: config, .. } = packages::load(&options)?;

@@ -26,8 +26,8 @@ pub(crate) struct DenyCommand {
 }
 
 impl DenyCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let digest: Digest = match self.digest.parse() {
             Ok(digest) => digest,
             Err(error) => {

@@ -20,8 +20,8 @@ pub(crate) struct FetchCommand {
 }
 
 impl FetchCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, self.registry.settings()?)?;
         project.warn_if_empty();
         // From now on, `store clean` keeps what is fetched.

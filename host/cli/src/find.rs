@@ -34,8 +34,8 @@ pub(crate) struct FindCommand {
 }
 
 impl FindCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let configured = load_skills(&options)?.host;
         // A search needs no tools, and also finds what agents may not search.
         let mut config = Config::default();

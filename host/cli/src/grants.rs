@@ -51,8 +51,8 @@ enum GrantsVerb {
 }
 
 impl GrantsCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         if let Some(GrantsVerb::Explain(explain)) = self.verb {
             return explain.execute(options).await;
         }

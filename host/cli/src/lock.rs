@@ -20,8 +20,8 @@ pub(crate) struct LockCommand {
 }
 
 impl LockCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let project = Project::open(&options, RegistrySettings::default())?;
         let Project {
             settings,

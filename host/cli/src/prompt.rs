@@ -32,8 +32,8 @@ enum Style {
 }
 
 impl PromptCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let config = load_skills(&options)?.host;
         let style = match self.style {
             Style::List => prompt::Style::List,

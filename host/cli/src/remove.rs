@@ -21,8 +21,8 @@ pub(crate) struct RemoveCommand {
 }
 
 impl RemoveCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, RegistrySettings::default())?;
         let name = &self.name;
         let kind = if self.skill {

@@ -22,8 +22,8 @@ pub(crate) struct RequestsCommand {
 }
 
 impl RequestsCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let settings: Settings = options.load()?;
         let requests = open(&options, &settings)?;
         if self.clear {

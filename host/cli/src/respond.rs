@@ -37,8 +37,8 @@ pub(crate) struct RespondCommand {
 }
 
 impl RespondCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let settings = packages::load(&options)?;
         let egress = options.start_egress(settings.host.egress()?)?;

@@ -38,8 +38,8 @@ pub(crate) struct RollbackCommand {
 type RolledBack = Result<Digest, String>;
 
 impl RollbackCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, RegistrySettings::default())?;
         let name = &self.name;
         let is_component = !self.skill && project.settings.packages.sources.contains_key(name);

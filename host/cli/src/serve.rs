@@ -59,8 +59,8 @@ impl ServeCommand {
     }
 
     /// Opens, binds and starts what the server needs, then confines the process.
-    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn prepare(mut self, global_options: CommonOptions) -> anyhow::Result<ReadyServer> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
         let (settings, mut watched) = packages::load_watched(&options)?;
         if self.http.address.is_none() && !settings.identity.clients.is_empty() {

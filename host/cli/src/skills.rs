@@ -47,8 +47,8 @@ enum ListFormat {
 }
 
 impl SkillsCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let catalog = open_catalog(&load_skills(&options)?.host)?;
         let has_empty_root = options::report_advice(&catalog);
         if let Some(name) = &self.name {

@@ -30,8 +30,8 @@ enum StoreVerb {
 }
 
 impl StoreCommand {
-    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let project = Project::open(&options, RegistrySettings::default())?;
         match self.verb {
             StoreVerb::List => {

@@ -56,8 +56,8 @@ impl ValueEnum for DefinitionFormat {
 }
 
 impl ToolsCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let format = match self.format {
             DefinitionFormat::Model(format) => Some(format),
             DefinitionFormat::Mcp => None,

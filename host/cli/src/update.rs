@@ -21,7 +21,7 @@ pub(crate) struct UpdateCommand {
     name: Option<String>,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept packages with a lower version, without one, or with one that
+    /// Accept packages with a lower version, without a version, or with one that
     /// cannot be compared
     #[arg(long)]
     accept_downgrade: bool,
@@ -32,8 +32,8 @@ pub(crate) struct UpdateCommand {
 }
 
 impl UpdateCommand {
-    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, self.registry.settings()?)?;
         let packages = project.settings.packages.clone();
         let is_known = |name: &String| {

@@ -50,8 +50,8 @@ pub(crate) struct ReadyWarm {
 impl WarmCommand {
     /// Opens what the host needs, then confines the process. It needs the sandbox of a server
     /// because it runs components to ask for their tools.
-    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyWarm> {
-        let options = outer.merge(std::mem::take(&mut self.options));
+    pub(crate) fn prepare(mut self, global_options: CommonOptions) -> anyhow::Result<ReadyWarm> {
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let options = options.started_by(self.starter);
         let mut settings = packages::load(&options)?;
         if options::cache_folder().is_none() {

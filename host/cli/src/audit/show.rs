@@ -111,7 +111,7 @@ impl ShowCommand {
         }
         let mut printer = Printer::new(self.output, self.limit);
         let summary = find_records(&self.files, &filter, |record, line| {
-            printer.take(record, line)
+            printer.add(record, line)
         })?;
         printer.print_newest()?;
         report_problems(&summary, printer.unchained);
@@ -122,17 +122,17 @@ impl ShowCommand {
     async fn follow(self, filter: Filter) -> anyhow::Result<Exit> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        let (stop, running) = pipe().context("cannot make a pipe")?;
+        let (stop, write_end) = pipe().context("cannot make a pipe")?;
         let thread = tokio::task::spawn_blocking(move || self.follow_until(&filter, &stop));
         tokio::pin!(thread);
         let followed = tokio::select! {
             followed = &mut thread => followed,
             _ = interrupt.recv() => {
-                drop(running);
+                drop(write_end);
                 thread.await
             }
             _ = terminate.recv() => {
-                drop(running);
+                drop(write_end);
                 thread.await
             }
         };
@@ -140,14 +140,14 @@ impl ShowCommand {
         Ok(Exit::Ok)
     }
 
-    /// Prints records until the other end of the pipe is closed.
+    /// Prints records until the write end of the pipe `stop` is closed.
     fn follow_until(self, filter: &Filter, stop: &PipeReader) -> anyhow::Result<()> {
         let mut printer = Printer::new(self.output, self.limit);
         let [file] = &self.files[..] else {
             unreachable!("`execute` allows one file");
         };
         let summary = follow_records(file, filter, stop.as_fd(), |step| match step {
-            FollowStep::Record(record, line) => printer.take(record, line),
+            FollowStep::Record(record, line) => printer.add(record, line),
             FollowStep::CaughtUp => printer.print_newest(),
             FollowStep::Emptied => {
                 terminal::complain(format_args!(
@@ -169,8 +169,8 @@ struct Printer {
     limit: Option<usize>,
     newest: VecDeque<Line>,
     newest_json: VecDeque<String>,
-    has_header: bool,
-    /// The number of records that do not follow the one before them.
+    is_header_printed: bool,
+    /// The number of records that do not follow the one before them in the chain.
     unchained: u64,
 }
 
@@ -181,19 +181,19 @@ impl Printer {
             limit: limit.map(|limit| limit as usize),
             newest: VecDeque::new(),
             newest_json: VecDeque::new(),
-            has_header: false,
+            is_header_printed: false,
             unchained: 0,
         }
     }
 
     /// Prints a record or holds it back. Returns `false` if the reader has closed the output.
-    fn take(&mut self, record: &CallRecord<'_>, line: &str) -> anyhow::Result<bool> {
+    fn add(&mut self, record: &CallRecord<'_>, line: &str) -> anyhow::Result<bool> {
         self.unchained += u64::from(!record.is_chained);
         match self.output {
             ReportFormat::Text => {
                 let line = record_line(record);
                 match self.limit {
-                    Some(limit) => keep(&mut self.newest, line, limit),
+                    Some(limit) => push_newest(&mut self.newest, line, limit),
                     None => return self.print_text(&[line]),
                 }
             }
@@ -204,7 +204,7 @@ impl Printer {
                     mark_unchained(line)
                 };
                 match self.limit {
-                    Some(limit) => keep(&mut self.newest_json, json, limit),
+                    Some(limit) => push_newest(&mut self.newest_json, json, limit),
                     None => return terminal::print_json_answer(&json),
                 }
             }
@@ -229,8 +229,8 @@ impl Printer {
     }
 
     fn print_text(&mut self, lines: &[Line]) -> anyhow::Result<bool> {
-        if !self.has_header {
-            self.has_header = true;
+        if !self.is_header_printed {
+            self.is_header_printed = true;
             if !terminal::print_or_end(&[format_line!("{HEADER}")])? {
                 return Ok(false);
             }
@@ -240,7 +240,7 @@ impl Printer {
 }
 
 /// Adds an item, and drops the oldest beyond the limit.
-fn keep<T>(newest: &mut VecDeque<T>, item: T, limit: usize) {
+fn push_newest<T>(newest: &mut VecDeque<T>, item: T, limit: usize) {
     if newest.len() == limit {
         newest.pop_front();
     }
@@ -283,7 +283,8 @@ fn report_problems(summary: &SearchSummary, unchained: u64) {
     }
 }
 
-/// Adds the field `unchained` to the line of a record that does not follow the one before it.
+/// Adds the field `unchained` to the line of a record that does not follow the one before it
+/// in the chain.
 ///
 /// It is the last field, so it overrides an `unchained` that a forger wrote.
 fn mark_unchained(line: &str) -> String {

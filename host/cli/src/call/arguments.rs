@@ -25,14 +25,16 @@ impl<'a> CallArguments<'a> {
         match words {
             [] => return Ok(Self::Json("")),
             [word] if word == "-" => return Ok(Self::Stdin),
-            [word] if word.trim().is_empty() || is_json(word) => return Ok(Self::Json(word)),
+            [word] if word.trim().is_empty() || looks_like_json(word) => {
+                return Ok(Self::Json(word));
+            }
             _ => {}
         }
         let mut pairs: Vec<(&str, &str)> = Vec::new();
         for word in words {
-            let pair = word.split_once('=').filter(|_| !is_json(word));
+            let pair = word.split_once('=').filter(|_| !looks_like_json(word));
             let Some((key, value)) = pair.filter(|(key, _)| !key.is_empty()) else {
-                let hint = if is_json(word) {
+                let hint = if looks_like_json(word) {
                     "; JSON is one object in single quotes, without other words"
                 } else {
                     ""
@@ -60,7 +62,7 @@ impl<'a> CallArguments<'a> {
         let properties = schema.and_then(|schema| schema.get("properties"));
         let pairs = pairs.iter().map(|(key, value)| {
             let schema = properties.and_then(|properties| properties.get(key));
-            match schema.map_or(Some((*value).into()), |schema| typed(value, schema)) {
+            match schema.map_or(Some((*value).into()), |schema| convert(value, schema)) {
                 Some(value) => Ok(((*key).to_owned(), value)),
                 None => refused(format!(
                     "`{key}` is a list or an object, which KEY=VALUE cannot write: give all \
@@ -73,7 +75,7 @@ impl<'a> CallArguments<'a> {
 }
 
 /// Checks whether a word starts like JSON, so that it is never KEY=VALUE.
-fn is_json(word: &str) -> bool {
+fn looks_like_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '[', '"'])
 }
 
@@ -99,7 +101,7 @@ fn read_stdin() -> Result<Value, CallError> {
 
 /// Converts a value to a type that the property's schema accepts. If none fits, returns a string,
 /// which the host refuses. Returns `None` if the schema accepts only lists or objects.
-fn typed(value: &str, schema: &Value) -> Option<Value> {
+fn convert(value: &str, schema: &Value) -> Option<Value> {
     let mut types = Vec::new();
     collect_types(schema, value, &mut types);
     let accepts = |kind: &str| types.contains(&kind);

@@ -77,13 +77,13 @@ pub(super) fn write(
             }
         }
     }
-    let unlisted = files.total - files.files.len();
-    if unlisted > 0 {
+    let left_out = files.total - files.files.len();
+    if left_out > 0 {
         complete = false;
         terminal::complain(format_args!(
             "{} {} not written: raise `output_files` in the tool's limits",
-            count(unlisted, "more file"),
-            if unlisted == 1 { "is" } else { "are" }
+            count(left_out, "more file"),
+            if left_out == 1 { "is" } else { "are" }
         ));
     }
     if files.total == 0 {
@@ -166,7 +166,7 @@ mod tests {
             let folder = base.path().join(name);
             let error = format!("{:#}", check(&folder).unwrap_err());
             assert!(error.contains("exists already"), "{name}: {error}");
-            // Also if it appears between the check and the end of the call.
+            // `create` also refuses a path that appears after the check.
             assert!(create(&folder).is_err(), "{name}");
         }
         assert!(!base.path().join("nothing").exists());

@@ -38,7 +38,7 @@ pub(super) struct ExplainCommand {
 }
 
 impl ExplainCommand {
-    pub(super) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let (method, url) = match self.request() {
             Ok(request) => request,
             Err(why) => {
@@ -46,7 +46,7 @@ impl ExplainCommand {
                 return Ok(Exit::Usage);
             }
         };
-        let options = outer.merge(std::mem::take(&mut self.options));
+        let options = global_options.merge(std::mem::take(&mut self.options));
         let settings = packages::load(&options)?;
         let host = options.build_host_without_calls(settings.host).await?;
         let grants = host.grants();

@@ -31,18 +31,18 @@ pub(super) struct Groups {
     groups: BTreeMap<Option<String>, Group>,
     /// The calls with names beyond the first `MAX_GROUPS`.
     others: Group,
-    /// The number of records that do not follow the one before them.
+    /// The number of records that do not follow the one before them in the chain.
     pub(super) unchained: u64,
 }
 
-/// The calls with one name.
+/// The calls of one skill or tool.
 #[derive(Default)]
 struct Group {
     calls: u64,
     errors: u64,
     duration_us: u64,
-    /// The records that do not follow the one before them. Anybody may have written them, so they
-    /// are no calls.
+    /// The records that do not follow the one before them in the chain. Anybody may have written
+    /// them, so they do not count as calls.
     unchained: u64,
 }
 

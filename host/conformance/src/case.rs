@@ -23,7 +23,7 @@ pub(super) struct Case {
     pub(super) expect: Option<Expectation>,
 }
 
-/// The expected result of a call. A part that is `None` or empty is not checked.
+/// The expected result of a call. A field that is `None` or empty is not checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expectation {
     Answer {
@@ -288,11 +288,11 @@ mod tests {
         let cases = parsed(one).unwrap();
         assert_eq!(cases.len(), 1);
         assert_eq!((&*cases[0].name, &*cases[0].tool), ("c", "t"));
-        let both = format!(
+        let array = format!(
             "\n[{one},\n {{\"name\": \"n\", \"tool\": \"u\", \"arguments\": {{\"a\": [1]}}, \
              \"expect\": {{\"error\": {{\"kind\": \"not-found\", \"contains\": [\"a\", \"b\"]}}}}}}, {one}]"
         );
-        let cases = parsed(&both).unwrap();
+        let cases = parsed(&array).unwrap();
         let names: Vec<&str> = cases.iter().map(|case| &*case.name).collect();
         assert_eq!(names, ["c", "n", "c#3"]);
         assert_eq!(cases[1].location, "`c.json`, line 3");

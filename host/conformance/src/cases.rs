@@ -163,7 +163,7 @@ async fn run_case(
     };
     match (comparison, change) {
         (Ok(()), _) => Outcome::Passed,
-        // If `--update` wrote this, an uncaught exception would pass from now on.
+        // If `--update` wrote this failure, an uncaught exception would pass from now on.
         (Err(why), Some(_)) if is_tool_fault(&component.case_host, &case.tool, &first).await => {
             Outcome::failed(
                 why,

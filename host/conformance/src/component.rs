@@ -40,7 +40,7 @@ pub(super) struct LimitedHost {
     pub(super) host: Host,
 }
 
-/// The small memory limits. Most components cannot start with the first.
+/// The small memory limits. Most components cannot start with the smallest.
 const SMALL_MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 impl TestedComponent {

@@ -28,13 +28,13 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
         (&HUGE_FILE, HUGE),
     ] {
         recorder
-            .check(rule, Some(trial.name()), read_document(trial, skill))
+            .check(rule, Some(trial.name()), check_document(trial, skill))
             .await;
     }
 }
 
 /// Checks a call for the SKILL.md of this skill.
-async fn read_document(trial: &Trial<'_>, skill: &str) -> Outcome {
+async fn check_document(trial: &Trial<'_>, skill: &str) -> Outcome {
     let Some(arguments) = trial.in_skill(skill) else {
         return Outcome::skipped("it reads no skill", "");
     };

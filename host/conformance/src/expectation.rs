@@ -9,7 +9,7 @@ use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
 use skillhost_skills::text::count::count;
 
-/// The maximum number of characters of two compared texts that a message shows in full.
+/// The maximum number of characters of two compared texts together that a message shows in full.
 const MAX_SHOWN: usize = 200;
 
 impl Expectation {
@@ -80,7 +80,7 @@ impl Expectation {
                 }),
             ) => {
                 let mut expect = Map::new();
-                // Keeps `contains` if the text still meets it. Otherwise the text replaces it.
+                // Keeps `contains` if the text still meets it. Otherwise `text` replaces it.
                 let contains_all = contains.iter().all(|part| model_text.contains(part));
                 if contains_all && !contains.is_empty() {
                     expect.insert("contains".to_owned(), json!(contains));

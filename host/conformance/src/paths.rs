@@ -140,7 +140,7 @@ fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<()
     let described = describe(&result);
     let answered = result.is_ok();
     let text = program_text(&result) + &model_text(result);
-    let why = if trial.scratch.is_revealed_in(&text) {
+    let why = if trial.scratch.is_canary_in(&text) {
         format!("for {what}, which leads out of the folder, it revealed a file outside")
     } else if answered {
         format!("for {what}, which leads out of the folder, {described}")

@@ -147,12 +147,12 @@ impl Recorder {
         self.record(rule, tool, None, outcome).await
     }
 
-    /// Records all rules that have not run for this tool as skipped.
+    /// Records as skipped all rules that have not run for this tool.
     pub(super) async fn skip_rest(&mut self, rules: &[&[Rule]], tool: &str, why: &str) {
         for rule in rules.iter().copied().flatten() {
-            let is_same =
+            let matches_rule =
                 |check: &Check| check.id == rule.id && check.tool.as_deref() == Some(tool);
-            if !self.checks.iter().any(is_same) {
+            if !self.checks.iter().any(matches_rule) {
                 let outcome = Outcome::skipped(why, "");
                 self.check(rule, Some(tool), async { outcome }).await;
             }

@@ -109,7 +109,7 @@ impl Scratch {
     }
 
     /// Returns whether a text contains the canary.
-    pub(super) fn is_revealed_in(&self, text: &str) -> bool {
+    pub(super) fn is_canary_in(&self, text: &str) -> bool {
         text.contains(&self.canary)
     }
 

@@ -46,7 +46,7 @@ impl<'a> Trial<'a> {
         self.tool.folder.as_ref()
     }
 
-    /// Returns the sample arguments with other values for some properties.
+    /// Returns the sample arguments with these values in place of the sample's.
     pub(super) fn with(&self, values: &[(&str, &str)]) -> Map<String, Value> {
         let mut arguments = self.sample.clone();
         for (property, value) in values {
@@ -97,7 +97,7 @@ impl<'a> Trial<'a> {
 
 /// Returns whether a tool failed with the kind `failed`, which means that the tool is at fault.
 ///
-/// An uncaught exception also ends with this kind.
+/// An uncaught exception also ends with this kind. Failures of typed functions state no kind.
 pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) -> bool {
     let Err(CallError::Failed(failure)) = result else {
         return false;

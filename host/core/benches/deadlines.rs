@@ -1,4 +1,4 @@
-//! The delay between the deadline of a call and its end, for guests that never return. Runs each
+//! The delay between the deadline and the end of a call, for guests that never return. Runs each
 //! endless attack of the hostile guest many times on an idle host.
 
 use std::path::Path;

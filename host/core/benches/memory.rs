@@ -41,13 +41,13 @@ fn main() {
         "a host with five tools and 10,000 skills",
         private_bytes() - start,
     );
-    let listed = private_bytes();
+    let before_listing = private_bytes();
     runtime
         .block_on(host.call("list_skills", json!({})))
         .unwrap();
     report(
         "the same host, after listing them once",
-        private_bytes() - listed,
+        private_bytes() - before_listing,
     );
     drop(host);
 

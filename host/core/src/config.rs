@@ -148,7 +148,7 @@ impl Config {
     }
 
     /// Reads a file that was found in the current folder. Refuses keys that reach beyond
-    /// its own folder, and everything that [`Config::read`] refuses.
+    /// the file's folder, and everything that [`Config::read`] refuses.
     pub fn read_found(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         read_found(path, trust)
     }
@@ -186,13 +186,13 @@ impl Config {
         !self.tools.is_empty() || !self.named_components.is_empty()
     }
 
-    /// Returns whether a host of this configuration has a built-in tool.
+    /// Returns whether a host of this configuration serves this built-in tool.
     pub fn has_built_in(&self, tool: &str) -> bool {
         let is_off = tool == "find_skills" && self.search_offer == SearchOffer::Never;
         !is_off && self.offer.has(tool, true) && !self.disabled_tools.contains(tool)
     }
 
-    /// Returns the folders of skills. The error names the first one that is not a folder,
+    /// Returns the folders of skills. The error names the first path that is not a folder,
     /// and its place.
     pub fn skills_roots(&self) -> anyhow::Result<Vec<SkillsRoot>> {
         let check = |ConfiguredRoot { root, place }: &ConfiguredRoot| {

@@ -99,14 +99,14 @@ struct ResourceReader {
 /// A tool and its grant.
 struct ServedTool {
     tool: Arc<Tool>,
-    /// The description for agents, if the operator replaced the component's own.
+    /// The description that replaces the component's own, if there is one.
     description: Option<Description>,
     terms: Terms,
     /// The tool's quota of slots and memory.
     quota: Arc<CallQuota>,
-    /// The skills that it may read.
+    /// The skills that the tool may read.
     skills: GrantedSkills,
-    /// True if help is added to its failures.
+    /// True if the host adds help to the tool's failures.
     gives_help: bool,
 }
 
@@ -121,8 +121,8 @@ impl Host {
         if let Some(tool) = self.program_tool(tool) {
             return Some(tool.definition());
         }
-        let granted = self.tool(tool).ok()?;
-        Some(&granted.tool.definition)
+        let served = self.tool(tool).ok()?;
+        Some(&served.tool.definition)
     }
 
     /// Returns the name of each component, as grants use it, and its SHA-256 in hex.
@@ -139,7 +139,7 @@ impl Host {
     /// Returns the definitions of all tools from their components, without the names of
     /// skills.
     pub fn tools(&self) -> impl Iterator<Item = &Definition> {
-        self.served_tools().map(|granted| &granted.tool.definition)
+        self.served_tools().map(|served| &served.tool.definition)
     }
 
     /// Asks a tool's component for its definitions again, in a fresh sandbox.
@@ -151,9 +151,9 @@ impl Host {
     /// Returns whether a tool's failures state their kind. Failures of typed functions do
     /// not.
     pub async fn has_failure_kinds(&self, tool: &str) -> Result<bool, CallError> {
-        let granted = self.tool(tool)?;
-        let sandbox = granted.tool.component.sandbox().await;
-        let sandbox = sandbox.map_err(|stop| stop_error(&granted.tool, stop))?;
+        let served = self.tool(tool)?;
+        let sandbox = served.tool.component.sandbox().await;
+        let sandbox = sandbox.map_err(|stop| stop_error(&served.tool, stop))?;
         Ok(!sandbox.exports_functions())
     }
 
@@ -303,8 +303,8 @@ impl Host {
         reader.is_some_and(|reader| self.may_read(&reader.tool.terms, skill))
     }
 
-    /// Writes a checkpoint to the audit log, if there are records after the last one. The
-    /// last host that uses a log writes a checkpoint when it ends.
+    /// Writes a checkpoint to the audit log, if there are records after the last
+    /// checkpoint. The last host that uses a log writes one when the host ends.
     pub fn sign_audit_log(&self) {
         if let Some(audit) = &self.0.runtime.audit {
             audit.checkpoint();
@@ -324,7 +324,7 @@ impl Host {
         let audit = self.0.runtime.audit.as_ref();
         let mut entry = audit.map(|audit| audit.begin(caller, tool, arguments.as_ref().ok()));
         let name = found.as_ref().ok();
-        let name = name.map(|granted| granted.tool.definition.name.as_str());
+        let name = name.map(|served| served.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
         // Built-in tools send no requests.
         let sends = |served: &&&ServedTool| !served.quota.is_built_in;
@@ -336,12 +336,12 @@ impl Host {
         let observation =
             observer.map(|observer| Observation::begin(observer, name, requests.clone()));
         let mut memory = None;
-        let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
-            Ok((granted, arguments)) => {
+        let mut result = match found.and_then(|served| Ok((served, arguments?))) {
+            Ok((served, arguments)) => {
                 let meter = entry.as_ref().map(AuditEntry::cpu);
                 let mut run = pin!(self.run(
                     caller,
-                    granted,
+                    served,
                     arguments,
                     entry.as_mut(),
                     requests,
@@ -354,7 +354,7 @@ impl Host {
                 match time {
                     None => poll.await,
                     Some(time) => {
-                        let late = |_| Err(stop_error(&granted.tool, Stop::Time(time)));
+                        let late = |_| Err(stop_error(&served.tool, Stop::Time(time)));
                         timeout(time, poll).await.unwrap_or_else(late)
                     }
                 }
@@ -422,7 +422,7 @@ impl Host {
         }
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
-        let given = sandbox.arguments(&tool.name, arguments)?;
+        let guest_arguments = sandbox.arguments(&tool.name, arguments)?;
         // Scripts and third-party components see all entries of a folder.
         let leaves_names_out =
             served.quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGE_PREFIX);
@@ -453,7 +453,7 @@ impl Host {
         let tracer = self.0.observer.as_ref().filter(|it| it.traces());
         let call = SandboxCall {
             tool: &tool.name,
-            arguments: given,
+            arguments: guest_arguments,
             folder,
             terms,
             skills: served.skills.within(self.1.as_ref()),
@@ -547,7 +547,7 @@ impl Host {
 
     fn tool(&self, name: &str) -> Result<&ServedTool, CallError> {
         self.served_tools()
-            .find(|granted| granted.tool.definition.name == name)
+            .find(|served| served.tool.definition.name == name)
             .ok_or_else(|| self.unknown_tool(name))
     }
 
@@ -557,7 +557,7 @@ impl Host {
             name: name.chars().take(64).collect(),
             nearest: suggest::nearest(
                 name,
-                names.map(|granted| granted.tool.definition.name.as_str()),
+                names.map(|served| served.tool.definition.name.as_str()),
             ),
         }
     }

@@ -30,8 +30,8 @@ pub(super) fn run() {
         .build()
         .unwrap();
     let builder = || Host::builder().skills(folder.path());
-    let with = runtime.block_on(builder().build()).unwrap();
-    let without = runtime.block_on(builder().unlimited().build()).unwrap();
+    let limited_host = runtime.block_on(builder().build()).unwrap();
+    let unlimited_host = runtime.block_on(builder().unlimited().build()).unwrap();
     println!(
         "{:<28} {:>10} {:>10} {:>8}",
         "call", "limits", "none", "ratio"
@@ -56,18 +56,18 @@ pub(super) fn run() {
     ] {
         let time = |host: &Host| time(&runtime, host, tool, &arguments);
         for _ in 0..PAIRS / 20 {
-            time(&with);
-            time(&without);
+            time(&limited_host);
+            time(&unlimited_host);
         }
         let (mut limited, mut unlimited, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..PAIRS {
             // Alternate which host is first.
             let (with_limits, without_limits) = if number % 2 == 0 {
-                let with_limits = time(&with);
-                (with_limits, time(&without))
+                let with_limits = time(&limited_host);
+                (with_limits, time(&unlimited_host))
             } else {
-                let without_limits = time(&without);
-                (time(&with), without_limits)
+                let without_limits = time(&unlimited_host);
+                (time(&limited_host), without_limits)
             };
             limited.push(with_limits);
             unlimited.push(without_limits);

@@ -8,6 +8,6 @@ declare_limits! {
         /// Bytes of an answer's text. A longer text ends at the end of a line, and a note
         /// says what is left out.
         model_output: Option<usize>, Bytes "no bound" in 1 << 10, u64::MAX;
-        against "clients that cut an answer without a word"
+        against "clients that cut an answer silently"
     }
 }

@@ -1,5 +1,5 @@
-//! The setting `audit`. A string decides about calls that cannot be recorded; the table `[audit]`
-//! also configures checkpoints. The crate `skillhost-audit` signs them.
+//! The setting `audit`. A string sets the mode for calls that cannot be recorded; the table
+//! `[audit]` also configures checkpoints, which the crate `skillhost-audit` signs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Checkpoints {
 pub struct CheckpointCommand {
     /// A name on the PATH, or a path with a `/`.
     pub program: ConfiguredPath,
-    /// Its arguments.
+    /// The program's arguments.
     pub arguments: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ declare_limits! {
 
         /// Longest time from a record to a checkpoint.
         checkpoint_time: Duration, Time "10s" in 100, DAY;
-        against "the same, on a host with few calls"
+        against "unsigned records on a host with few calls"
     }
 }
 
@@ -104,8 +104,8 @@ impl<'de> Visitor<'de> for ModeOrTable {
 }
 
 impl CheckpointCommand {
-    /// Returns the command, or `None` if there are no words. A path with a `/` starts at the
-    /// configuration's folder.
+    /// Returns the command, or `None` if there are no words. A relative path with a `/` starts at
+    /// the configuration's folder.
     fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> Option<Self> {
         let span = words.span();
         let mut words = words.into_inner().into_iter();

@@ -25,7 +25,7 @@ pub fn read<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result<S> {
 }
 
 /// Reads settings from a file that was found in the current folder. Refuses keys that reach
-/// beyond its own folder, and everything that [`read`] refuses.
+/// beyond the file's folder, and everything that [`read`] refuses.
 ///
 /// # Errors
 ///

@@ -185,7 +185,7 @@ impl RawGrant {
 /// Refuses a grant that names neither a component file nor a built-in tool. Guards against: any
 /// component gets the grant by defining a tool of that name.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
-    if is_component(name) || embedded::names().any(|tool| tool == name) {
+    if is_component_name(name) || embedded::names().any(|tool| tool == name) {
         return Ok(());
     }
     let shown = name.escape_debug();
@@ -201,7 +201,7 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
 
 /// Refuses an invalid pin.
 pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
-    if !is_component(file) {
+    if !is_component_name(file) {
         bail!("a pin names a component file, such as `count_lines.wasm`");
     }
     if pin.len() != 64 || !pin.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -211,6 +211,6 @@ pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
 }
 
 /// Returns whether a component file can have this name.
-fn is_component(name: &str) -> bool {
+fn is_component_name(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/')
 }

@@ -1,4 +1,4 @@
-//! The known keys of a configuration, and the keys with effects beyond its own folder. The tables
+//! The known keys of a configuration, and the keys with effects beyond its folder. The tables
 //! of limits and the structs for serde define the keys.
 
 use std::collections::BTreeMap;
@@ -97,8 +97,8 @@ impl Keys {
         self.check_table(table, "", "", source)
     }
 
-    /// Checks the keys of a table. `within` is its name with `*` for names chosen by the
-    /// operator, `shown` its name in messages.
+    /// Checks the keys of a table. `within` is the table's name, with `*` for names that the
+    /// operator chooses. `shown` is the table's name in messages.
     fn check_table(
         &self,
         table: &DeTable<'_>,

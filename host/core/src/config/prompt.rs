@@ -20,7 +20,7 @@ declare_limits! {
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawSearch {
-    // `offer` was the key's first name. At the top level `offer` is the set of tools.
+    // `offer` is the key's former name. At the top level, `offer` is the set of tools.
     #[serde(alias = "offer")]
     find_skills: RawSearchOffer,
 }

@@ -111,7 +111,7 @@ pub(super) struct RawRootTable {
     pub(super) path: PathBuf,
     #[serde(default)]
     pub(super) follow_root_links: bool,
-    #[serde(default = "one")]
+    #[serde(default = "default_depth")]
     pub(super) depth: usize,
     #[serde(default)]
     pub(super) hidden: RawHidden,
@@ -122,7 +122,7 @@ impl RawRootTable {
         Self {
             path,
             follow_root_links: false,
-            depth: one(),
+            depth: default_depth(),
             hidden: RawHidden::default(),
         }
     }
@@ -144,6 +144,6 @@ impl Default for RawHidden {
     }
 }
 
-fn one() -> usize {
+fn default_depth() -> usize {
     1
 }

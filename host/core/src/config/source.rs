@@ -12,7 +12,7 @@ use super::DEFAULT_FILE;
 pub(super) enum Reach {
     /// Any folder, because the operator named the file.
     Anywhere,
-    /// Only its own folder, because the file was found there. Guards against: a
+    /// Only the file's folder, because the file was found there. Guards against: a
     /// configuration in a cloned repository.
     OwnFolder,
 }
@@ -72,8 +72,8 @@ pub(super) fn beyond_reach(subject: &str) -> String {
     )
 }
 
-/// Returns whether a path leads into a folder. A path that does not exist passes; its use
-/// fails later.
+/// Returns whether a path leads into a folder. Returns true for a path that does not exist: its
+/// use fails later.
 pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), real_path(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
@@ -94,9 +94,9 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 /// Returns the kind of a value with its article.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        // serde would read a list as the fields of a table, in an undefined order.
+        // Refused as a table: serde would read the items as the table's fields.
         DeValue::Array(_) => "a list",
-        // The parser represents a date as a table with one key.
+        // Refused as a table: the parser represents a date as a table with one key.
         DeValue::Datetime(_) => "a date",
         DeValue::String(_) => "a string",
         DeValue::Boolean(_) => "a boolean",

@@ -12,7 +12,8 @@ use super::limits;
 use super::source::{ConfigSource, table_in};
 use skillhost_sandbox::tool::limits::LimitSet;
 
-/// The tables of a configuration whose keys are all known.
+/// The tables of a configuration. Their keys are all known, except in
+/// [`read_table`](super::read_table).
 pub struct Tables<'a> {
     pub(super) source: ConfigSource<'a>,
     pub(super) root: DeTable<'a>,
@@ -50,7 +51,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     ///
-    /// If the value has another type.
+    /// If the value is not a `T`.
     pub fn table<T: DeserializeOwned + Default>(&self, key: &str) -> anyhow::Result<T> {
         let Some(value) = self.root.get(key) else {
             return Ok(T::default());

@@ -210,7 +210,7 @@ fn names_each_problem_with_its_line() {
 
 /// Guards against: a rule for a key that no longer exists.
 #[test]
-fn keys_beyond_the_folder_exist() {
+fn every_reaching_key_is_known() {
     let keys = Keys::of::<Config>();
     for key in keys::REACHING {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));

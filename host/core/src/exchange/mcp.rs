@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use skillhost_sandbox::tool::Definition;
 
 /// The `_meta` of each tool: the maximum number of characters of a result that Claude Code shows to
-/// a model. 500,000 is the highest value that it accepts. Without this key, it writes a result of
-/// more than 25,000 tokens to a file, and the model gets the file's name.
+/// a model. 500,000 is the highest value that Claude Code accepts. Without this key, Claude Code
+/// writes a result of more than 25,000 tokens to a file, and the model gets the file's name.
 pub const LARGEST_RESULT: [(&str, u32); 1] = [("anthropic/maxResultSizeChars", 500_000)];
 
 /// Returns the definitions in the form of `tools/list`.

@@ -1,6 +1,6 @@
-//! Schemas for OpenAI's strict mode: all properties are required, optional ones nullable,
-//! others forbidden, and only some keywords are supported. The host treats a null for an
-//! optional property as absent.
+//! Schemas for OpenAI's strict mode, which supports only some keywords, requires all properties
+//! and forbids unknown ones. An optional property becomes required and nullable: the host treats
+//! a null for it as absent.
 
 use std::fmt;
 
@@ -104,7 +104,7 @@ pub(super) fn schema(
 
 /// The conversion of a schema.
 struct StrictConversion {
-    /// The number of enumeration values that it may still write.
+    /// The number of enumeration values that the conversion may still write.
     enum_values: usize,
 }
 
@@ -146,7 +146,7 @@ impl StrictConversion {
             };
             self.copy_keywords(schema, &mut strict);
             let choices = choices.iter().map(|choice| {
-                self.property(
+                self.subschema(
                     choice,
                     Position {
                         in_choice: true,
@@ -160,7 +160,10 @@ impl StrictConversion {
             return Ok(strict);
         };
         if choices.is_some() {
-            return Err(format!("{} has a type and a choice of others", at.shown()));
+            return Err(format!(
+                "{} has both a type and a choice of schemas",
+                at.shown()
+            ));
         }
         let (object, array) = (
             kinds.iter().any(|kind| kind == "object"),
@@ -177,7 +180,7 @@ impl StrictConversion {
         self.copy_keywords(schema, &mut strict);
         if array {
             let items = schema.get("items").unwrap_or(&Value::Null);
-            let items = self.property(items, at)?;
+            let items = self.subschema(items, at)?;
             strict.insert("items".to_owned(), items.into());
         }
         if object {
@@ -199,11 +202,11 @@ impl StrictConversion {
         let properties = schema.get("properties").and_then(Value::as_object);
         let properties = properties.unwrap_or(&empty);
         let more = schema.get("additionalProperties");
-        let open = match more {
+        let allows_any_name = match more {
             None => properties.is_empty() && at.depth > 1,
             Some(more) => *more != Value::Bool(false),
         };
-        if open {
+        if allows_any_name {
             return Err(format!("{} allows properties of any name", at.shown()));
         }
         let mut converted = Map::new();
@@ -213,10 +216,10 @@ impl StrictConversion {
                 depth: at.depth + 1,
                 ..at
             };
-            let mut property = self.property(property, place)?;
+            let mut property = self.subschema(property, place)?;
             if !names(schema, "required").any(|required| required == name) {
                 // If the property already allows null, null keeps its own meaning.
-                if at.in_choice && !takes_null(&property) {
+                if at.in_choice && !allows_null(&property) {
                     return Err(format!(
                         "`{name}` is optional in one of several schemas to choose from"
                     ));
@@ -232,7 +235,11 @@ impl StrictConversion {
         Ok(())
     }
 
-    fn property(&mut self, schema: &Value, at: Position<'_>) -> Result<Map<String, Value>, String> {
+    fn subschema(
+        &mut self,
+        schema: &Value,
+        at: Position<'_>,
+    ) -> Result<Map<String, Value>, String> {
         match schema {
             Value::Object(schema) => self.schema(schema, at),
             _ => Err(format!("{} allows values of any type", at.shown())),
@@ -262,8 +269,8 @@ impl StrictConversion {
             .filter_map(Value::as_str)
             .map(|value| value.chars().count())
             .sum();
-        let long = values.len() > LONG_ENUM && characters > ENUM_CHARACTERS;
-        if !long && let Some(left) = self.enum_values.checked_sub(values.len()) {
+        let is_too_long = values.len() > LONG_ENUM && characters > ENUM_CHARACTERS;
+        if !is_too_long && let Some(left) = self.enum_values.checked_sub(values.len()) {
             self.enum_values = left;
             strict.insert("enum".to_owned(), values.into());
         }
@@ -271,7 +278,7 @@ impl StrictConversion {
 }
 
 /// Returns whether a schema allows null.
-fn takes_null(schema: &Map<String, Value>) -> bool {
+fn allows_null(schema: &Map<String, Value>) -> bool {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let mut choices = choices.into_iter().flatten();
     names(schema, "type").any(|kind| kind == "null")
@@ -442,7 +449,7 @@ mod tests {
             ),
             (
                 json!({"type": "string", "anyOf": [{"type": "string"}]}),
-                "`a` has a type and a choice of others",
+                "`a` has both a type and a choice of schemas",
             ),
             (
                 json!({"anyOf": [{"properties": {"b": {"type": "string"}}}, {"type": "string"}]}),

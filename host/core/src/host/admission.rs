@@ -37,12 +37,16 @@ pub(super) enum Claim<'a> {
 pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
     let mut refused: Vec<Option<String>> = new
         .iter()
-        .map(|new| admitted.iter().find_map(|admitted| admitted.excludes(new)))
+        .map(|new| {
+            admitted
+                .iter()
+                .find_map(|admitted| admitted.reason_against(new))
+        })
         .collect();
     for rule in [same_file, outranked, equally_named] {
-        let left: Vec<usize> = (0..new.len()).filter(|at| refused[*at].is_none()).collect();
-        for at in &left {
-            let mut others = left.iter().filter(|other| *other != at);
+        let remaining: Vec<usize> = (0..new.len()).filter(|at| refused[*at].is_none()).collect();
+        for at in &remaining {
+            let mut others = remaining.iter().filter(|other| *other != at);
             refused[*at] = others.find_map(|other| rule(new, *at, *other));
         }
     }
@@ -53,8 +57,8 @@ pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec
 }
 
 impl Candidate<'_> {
-    /// Returns the reason why this admitted component excludes another one.
-    fn excludes(&self, new: &Candidate<'_>) -> Option<String> {
+    /// Returns the reason why this admitted component excludes a newcomer.
+    fn reason_against(&self, new: &Candidate<'_>) -> Option<String> {
         if let Some(tool) = self.shared_tool(new) {
             return Some(match self.claim {
                 Claim::BuiltIn => {
@@ -78,7 +82,7 @@ impl Candidate<'_> {
         tools.find(|tool| other.tools.contains(tool))
     }
 
-    /// Returns the file name of both components, if it is the same and a grant names it.
+    /// Returns the common file name of both components, if there is one and a grant names it.
     fn shared_grant(&self, other: &Candidate<'_>) -> Option<&str> {
         match (self.claim, other.claim) {
             (Claim::Granted { file }, Claim::Granted { file: other }) if file == other => {
@@ -167,8 +171,9 @@ mod tests {
             .map(|((claim, digest, tools), origin)| candidate(origin, *claim, digest, tools))
             .collect();
         let refused = refusals(earlier, &new);
-        let left = refused.iter().zip(origins);
-        left.filter_map(|(why, origin)| why.is_none().then_some(origin))
+        let results = refused.iter().zip(origins);
+        results
+            .filter_map(|(why, origin)| why.is_none().then_some(origin))
             .collect()
     }
 

@@ -78,7 +78,7 @@ impl HostBuilder {
         })
     }
 
-    /// Adds a folder of skills. The first folder that has a skill wins.
+    /// Adds a folder of skills. If several have a skill of the same name, the first folder wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
         self.skills_root(SkillsRoot::new(folder))
     }
@@ -239,10 +239,9 @@ impl HostBuilder {
         self
     }
 
-    /// Replaces the settings that packages change with those of a configuration, for
-    /// [`HostBuilder::rebuild`].
+    /// Copies from `config` the settings that packages change, for [`HostBuilder::rebuild`].
     ///
-    /// They are grants, pins, denied components, [named
+    /// These are grants, pins, denied components, [named
     /// components](HostBuilder::named_component), and the folders and names of skills.
     #[must_use]
     pub fn with_packages_of(mut self, config: Config) -> Self {
@@ -480,8 +479,8 @@ impl HostBuilder {
         let mut tools = self.served_tools(&components, &runtime.engine, &catalog, index.as_ref());
         let has_embedded = !self.without_embedded;
         let resources = tools
-            .extract_if(.., |granted| {
-                has_embedded && granted.tool.definition.name == SKILL_RESOURCES
+            .extract_if(.., |served| {
+                has_embedded && served.tool.definition.name == SKILL_RESOURCES
             })
             .next()
             .map(resource_reader);
@@ -560,7 +559,7 @@ impl HostBuilder {
             hard_links: self.config.hard_links,
             limits: self.config.limits.clone(),
         };
-        let granted = |(tool, is_built_in): (&Arc<Tool>, bool)| {
+        let served = |(tool, is_built_in): (&Arc<Tool>, bool)| {
             let grant = self.config.grants.get(tool.component.grant_name());
             let grant = grant.cloned().unwrap_or_default();
             let terms = grant.terms(is_built_in, &defaults);
@@ -585,7 +584,7 @@ impl HostBuilder {
                 component.tools.iter().map(move |tool| (tool, is_built_in))
             })
             .filter(|(tool, is_built_in)| self.has_tool(&tool.definition.name, *is_built_in))
-            .map(granted)
+            .map(served)
             .filter(|served| index.is_some() || !served.is_search())
             .collect()
     }
@@ -651,8 +650,8 @@ impl HostBuilder {
     }
 }
 
-/// Returns an error as a problem if the host is built in spite of it: its successor keeps serving, and
-/// a tool may be missing because its component was refused or its file removed.
+/// Returns an error as a problem, if `is_tolerated`. A successor must keep serving in spite of an
+/// error. A tool may be missing because its component was refused or its file removed.
 fn problem_if(is_tolerated: bool, checked: anyhow::Result<()>) -> anyhow::Result<Option<String>> {
     match checked {
         Err(error) if is_tolerated => Ok(Some(error.to_string())),

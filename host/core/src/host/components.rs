@@ -49,8 +49,8 @@ pub(crate) enum Stage<'a> {
     Whole,
     /// The components that need no compiler.
     Compiled,
-    /// All components, after a build of [`Stage::Compiled`]. That host lacks the components that
-    /// needed a compiler.
+    /// All components, after a build of [`Stage::Compiled`]. The earlier host lacks the components
+    /// that needed a compiler.
     Rest(&'a [LoadedComponent]),
     /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),
@@ -115,8 +115,8 @@ impl<'a> ComponentIntake<'a> {
         for embedded in &EMBEDDED {
             let (origin, digest) = (embedded.name, embedded.digest());
             let earlier = self.stage.earlier().iter();
-            let mut own = earlier.filter(|earlier| earlier.owner.is_none());
-            let component = match own.find(|own| own.component.digest == digest) {
+            let mut built_in = earlier.filter(|earlier| earlier.owner.is_none());
+            let component = match built_in.find(|earlier| earlier.component.digest == digest) {
                 Some(unchanged) => unchanged.clone(),
                 None => {
                     let loader = Arc::clone(&self.loader);
@@ -269,7 +269,7 @@ impl<'a> ComponentIntake<'a> {
         } = file;
         let origin = path.display().to_string();
         let runnable = |digest| {
-            let source = ComponentSource::File(self.rules.content_of(path).to_owned());
+            let source = ComponentSource::File(self.rules.content_file(path).to_owned());
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
@@ -284,7 +284,7 @@ impl<'a> ComponentIntake<'a> {
             },
             FileContent::Code(component) => {
                 // Reads the file again, so that few files are in memory at a time.
-                let bytes = read(self.rules.content_of(path), &self.loader.opener)?;
+                let bytes = read(self.rules.content_file(path), &self.loader.opener)?;
                 if sha256_hex(&bytes) != digest {
                     bail!(
                         "{}: its file changed while it was loaded",
@@ -381,7 +381,7 @@ impl<'a> ComponentIntake<'a> {
     fn inspect(&self, file: &Path) -> anyhow::Result<Option<ComponentFile>> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
-        let content = self.rules.content_of(file);
+        let content = self.rules.content_file(file);
         let owner = if self.rules.has_pinned_content(file) {
             UNCHECKED_OWNER
         } else {
@@ -421,7 +421,7 @@ impl<'a> ComponentIntake<'a> {
     /// is compiled. Returns `None` for a pinned component, because its pin does not cover that file.
     fn declared_tools(&self, file: &Path, digest: &str) -> Option<Vec<Definition>> {
         let beside = tools_file(file);
-        if self.rules.has_pin(file) || !self.loader.has_cache() || !beside.exists() {
+        if self.rules.has_or_needs_pin(file) || !self.loader.has_cache() || !beside.exists() {
             return None;
         }
         let read = || {
@@ -484,7 +484,7 @@ impl LoadedComponent {
 impl IntakeRules<'_> {
     /// Returns the file that has the bytes of a component. For a named component, `file` is only
     /// its name.
-    fn content_of<'f>(&'f self, file: &'f Path) -> &'f Path {
+    fn content_file<'f>(&'f self, file: &'f Path) -> &'f Path {
         let named = file.to_str().and_then(|name| self.named.get(name));
         named.map_or(file, |content| content)
     }
@@ -523,7 +523,7 @@ impl IntakeRules<'_> {
     }
 
     /// Returns whether a file has a pin, or needs one.
-    fn has_pin(&self, file: &Path) -> bool {
+    fn has_or_needs_pin(&self, file: &Path) -> bool {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         self.require_pins || self.pins.contains_key(&*name)
     }

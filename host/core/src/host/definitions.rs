@@ -105,7 +105,8 @@ impl ServedTool {
 /// The names of listed skills. Reads each skill once for all definitions.
 struct ListedNames<'a> {
     host: &'a Host,
-    read: HashMap<String, bool>,
+    /// The skills that were read, and whether each is listed.
+    is_listed: HashMap<String, bool>,
     budget: ReadBudget,
 }
 
@@ -113,7 +114,7 @@ impl<'a> ListedNames<'a> {
     fn new(host: &'a Host) -> Self {
         Self {
             host,
-            read: HashMap::new(),
+            is_listed: HashMap::new(),
             budget: ReadBudget::default(),
         }
     }
@@ -124,7 +125,7 @@ impl<'a> ListedNames<'a> {
         let catalog = &self.host.0.catalog;
         let mut listed = Vec::new();
         for name in names {
-            if !self.read.contains_key(&name) {
+            if !self.is_listed.contains_key(&name) {
                 if self.budget.is_spent() {
                     return None;
                 }
@@ -133,9 +134,9 @@ impl<'a> ListedNames<'a> {
                 if !is_listed {
                     self.budget.leave_out();
                 }
-                self.read.insert(name.clone(), is_listed);
+                self.is_listed.insert(name.clone(), is_listed);
             }
-            if self.read[&name] {
+            if self.is_listed[&name] {
                 listed.push(name);
             }
         }

@@ -119,12 +119,12 @@ impl FailedCall<'_> {
         }
         let names = self.catalog().shared_names(Freshness::Known);
         let known = || names.iter().filter(|name| self.may_read(name));
-        let all = known().nth(MAX_COMPARED).is_none();
+        let compares_all = known().nth(MAX_COMPARED).is_none();
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
         let starts_alike =
             |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = known().map(String::as_str);
-        let compared = compared.filter(|other| all || starts_alike(other));
+        let compared = compared.filter(|other| compares_all || starts_alike(other));
         let compared = compared.take(MAX_COMPARED);
         let nearest = suggest::nearest_checked(name, compared, |name| self.is_listed(name));
         if nearest.is_empty() {
@@ -222,18 +222,20 @@ impl FailedCall<'_> {
     /// Returns help for a path that leaves the folder, directly or by a link.
     fn outside(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let found = match neighbours::way_out(&open.folder, path)? {
-            WayOut::Absolute(path) => self.absolute(&path).or_else(|| self.skill_in(&path)),
+            WayOut::Absolute(path) => self
+                .skill_of_absolute(&path)
+                .or_else(|| self.skill_in(&path)),
             WayOut::Beside(path) => {
                 let (skill, rest) = path.split_once('/').unwrap_or((&path, "."));
-                self.may_know(skill)
+                self.is_readable_skill(skill)
                     .then(|| (skill.to_owned(), rest.to_owned()))
                     .or_else(|| self.skill_in(&path))
             }
         };
         let (skill, rest) = found?;
-        let inside = Some(&skill) == open.skill.as_ref();
+        let in_same_skill = Some(&skill) == open.skill.as_ref();
         // The name may come from the target of a symlink.
-        if !inside && !self.is_listed(&skill) {
+        if !in_same_skill && !self.is_listed(&skill) {
             return None;
         }
         let target = self.open_skill(&skill)?;
@@ -244,14 +246,14 @@ impl FailedCall<'_> {
             };
             let path = nearest.first()?;
             return Some(vec![
-                self.retry_advice((!inside).then_some(&*skill), Some(path)),
+                self.retry_advice((!in_same_skill).then_some(&*skill), Some(path)),
             ]);
         }
         let mut lines = Vec::new();
-        if !inside {
+        if !in_same_skill {
             lines.push(format!("It is in the skill {}.", quoted(&skill)?));
         }
-        lines.push(self.retry_advice((!inside).then_some(&*skill), Some(&rest)));
+        lines.push(self.retry_advice((!in_same_skill).then_some(&*skill), Some(&rest)));
         Some(lines)
     }
 
@@ -317,14 +319,16 @@ impl FailedCall<'_> {
     fn skill_in(&self, path: &str) -> Option<(String, String)> {
         let path = neighbours::plain(path);
         let names: Vec<&str> = path.split('/').collect();
-        let at = names.iter().rposition(|name| self.may_know(name))?;
+        let at = names
+            .iter()
+            .rposition(|name| self.is_readable_skill(name))?;
         Some((names[at].to_owned(), names[at + 1..].join("/")))
     }
 
     /// Returns the skill of an absolute path, and the path inside it.
-    fn absolute(&self, path: &str) -> Option<(String, String)> {
+    fn skill_of_absolute(&self, path: &str) -> Option<(String, String)> {
         let hard_links = self.served.terms.hard_links;
-        let sees = |skill: &str| self.may_know(skill);
+        let sees = |skill: &str| self.is_readable_skill(skill);
         let open = self.catalog().folder_of_path(path, hard_links, sees).ok()?;
         Some((open.skill?, open.path?))
     }
@@ -352,7 +356,7 @@ impl FailedCall<'_> {
     }
 
     /// Returns whether a skill exists and the grant allows it.
-    fn may_know(&self, skill: &str) -> bool {
+    fn is_readable_skill(&self, skill: &str) -> bool {
         self.may_read(skill) && self.catalog().has(skill)
     }
 
@@ -387,9 +391,9 @@ fn quoted(name: &str) -> Option<String> {
     (quoted.len() <= MAX_NAME_BYTES).then_some(quoted)
 }
 
-/// Returns a list of as many names as fit, and the number of omitted ones. Returns `None`
-/// if none fits.
-fn list(names: &[String], more: usize) -> Option<String> {
+/// Returns a list of as many names as fit, and the number of other names, `omitted` included.
+/// Returns `None` if no name fits.
+fn list(names: &[String], omitted: usize) -> Option<String> {
     const MAX_LIST_BYTES: usize = MAX_BYTES - 2 * MAX_NAME_BYTES;
     let mut list = String::new();
     let mut listed = 0;
@@ -401,7 +405,7 @@ fn list(names: &[String], more: usize) -> Option<String> {
         list.push_str(&name);
         listed += 1;
     }
-    match (listed, more + names.len() - listed) {
+    match (listed, omitted + names.len() - listed) {
         (0, _) => None,
         (_, 0) => Some(list),
         (_, more) => Some(format!("{list} and {more} more")),

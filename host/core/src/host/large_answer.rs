@@ -48,7 +48,7 @@ impl Host {
         let skill = rule.zip(arguments.as_object());
         let skill = skill.and_then(|(rule, given)| string(given, &rule.skill_property));
         self.tool(LINE_READER).is_ok_and(|reader| {
-            // Of these tools, only this one can be called without a skill.
+            // Of the file readers, only `LINE_READER` can be called without a skill.
             let may_read = skill.is_none_or(|skill| self.may_read(&reader.terms, skill));
             reader.quota.is_built_in && may_read
         })

@@ -73,7 +73,7 @@ impl Host {
         result
     }
 
-    /// Waits for a slot of the tool, and calls it.
+    /// Waits for a slot of the tool, and calls the tool.
     async fn answer(
         &self,
         caller: &Caller,
@@ -87,8 +87,8 @@ impl Host {
         let slot = slot.ok_or_else(|| stopped(name, Stop::Busy))?;
         let (tool, caller) = (Arc::clone(tool), caller.clone());
         let called = blocking::run(slot, move || tool.call(&caller, &arguments)).await;
-        let ended = || Err(Failure::new(FailureKind::Failed, "the tool has ended"));
-        let called = called.unwrap_or_else(|_| ended());
+        let aborted = || Err(Failure::new(FailureKind::Failed, "the call aborted"));
+        let called = called.unwrap_or_else(|_| aborted());
         let called = called.map(|text| Output::new(text, None, Form::Text));
         called.map_err(CallError::Failed)
     }

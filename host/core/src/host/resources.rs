@@ -20,7 +20,7 @@ use skillhost_skills::guard::Folder;
 use skillhost_skills::skill_md;
 
 /// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads. The
-/// tool has the same maximum.
+/// guest `skill-resources` has the same maximum.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.

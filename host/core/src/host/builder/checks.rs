@@ -28,17 +28,17 @@ impl HostBuilder {
         });
         let default = ("limits.memory".to_owned(), self.config.limits.memory);
         for (key, limit) in std::iter::once(default).chain(grants) {
-            // A small machine may have less memory than both defaults.
-            let by_default =
+            // On a small machine, a call's default may exceed the default of all calls together.
+            let both_are_defaults =
                 limit == Limits::default().memory && self.config.load.calls_memory.is_none();
-            if limit > all && !by_default {
+            if limit > all && !both_are_defaults {
                 let origin = match self.config.load.calls_memory {
                     Some(_) => "",
                     None => ", a quarter of the memory that this process may use",
                 };
                 bail!(
                     "`{key}` is {limit} bytes, more than `calls_memory`, the limit of all calls \
-                     together, which is {all} bytes{origin}: lower the first or raise the second"
+                     together, which is {all} bytes{origin}: lower `{key}` or raise `calls_memory`"
                 );
             }
         }

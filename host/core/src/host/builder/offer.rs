@@ -6,7 +6,7 @@ use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::tool::offer::{DescriptionSource, ToolSet, Wording};
 
 impl HostBuilder {
-    /// Sets the offered tools. Others cannot be called.
+    /// Sets the offered tools. Other tools cannot be called.
     /// [Resources](crate::Host::skill_resources) are not affected. Default: all.
     pub fn offer(mut self, tools: ToolSet) -> Self {
         self.config.offer = tools;
@@ -36,7 +36,7 @@ impl HostBuilder {
             && program_tools.all(|other| other.definition().name != tool)
     }
 
-    /// Returns the operator's description of a tool, if it replaces the tool's own.
+    /// Returns the description that replaces the tool's own: the operator's, or the contract's.
     pub(super) fn description(&self, tool: &str, is_built_in: bool) -> Option<Description> {
         let from_operator = self.config.descriptions.get(tool).map(|text| Description {
             text: text.clone(),

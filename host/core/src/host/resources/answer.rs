@@ -31,6 +31,7 @@ struct Encoded {
 #[derive(Deserialize)]
 struct RawDirectory {
     entries: Vec<RawEntry>,
+    /// True if the answer's text is the start of SKILL.md.
     skill_md: bool,
     left_out: u64,
 }
@@ -44,6 +45,7 @@ struct RawEntry {
 #[derive(Deserialize)]
 struct RawManifest {
     files: Vec<RawFile>,
+    /// True if the answer's text is the start of SKILL.md.
     skill_md: bool,
     left_out: Vec<RawLeftOut>,
     left_out_count: u64,
@@ -69,7 +71,7 @@ pub(super) fn reason(failure: &Failure) -> Option<String> {
     Some(reason.reason)
 }
 
-/// Parses an answer that is a file.
+/// Parses an answer with the contents of a file.
 pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     if output.details.is_none() {
         return Ok(Contents::Text(output.text));
@@ -82,7 +84,7 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     bytes.map(Contents::Binary).map_err(invalid_answer)
 }
 
-/// Parses an answer that is a folder.
+/// Parses an answer with the entries of a folder.
 pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
     let RawDirectory {
         entries,

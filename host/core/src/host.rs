@@ -480,9 +480,9 @@ impl Host {
                 output.files = files.map_err(|stop| stop_error(tool, stop))?;
                 Ok(output)
             }
-            Err(refusal) => {
-                let mut failure = Failure::new(refusal.kind, refusal.message);
-                failure.details = refusal.details;
+            Err(guest_failure) => {
+                let mut failure = Failure::new(guest_failure.kind, guest_failure.message);
+                failure.details = guest_failure.details;
                 failure.met = outcome.met.map(Box::new);
                 failure.unknown_skill = unknown_skill;
                 failure.model_reads = model_reads;

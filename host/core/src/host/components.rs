@@ -231,8 +231,8 @@ impl<'a> ComponentIntake<'a> {
         }
     }
 
-    /// Adds components that the earlier host does not have. Returns a problem for each name that is
-    /// already in use.
+    /// Adds components that the earlier host does not have. Returns the problems of components that
+    /// are not admitted.
     fn admit_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,

@@ -5,7 +5,8 @@
 //!
 //! `SKILLS` is a folder of skills. `QUERIES` is a file with one query per line: a label such as
 //! its language, the query, and the names of the right skills. Tabs separate these columns, and
-//! blanks separate the names. A name may end in `*`.
+//! blanks separate the names. A name that ends in `*` stands for all names that start with
+//! the text before it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

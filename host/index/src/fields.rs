@@ -147,7 +147,7 @@ struct Occurrences {
     terms: Vec<TermOccurrences>,
     /// The number of terms in each field.
     lengths: [usize; FIELDS.len()],
-    /// The number of lines that were read.
+    /// The number of the current line, from 1.
     line: u32,
     is_cut: bool,
 }
@@ -267,8 +267,8 @@ impl FieldReader {
 fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
-    let heading = (1..=6).contains(&level) && text.starts_with([' ', '\t']);
-    heading.then(|| text.trim().trim_end_matches('#').trim_end())
+    let is_heading = (1..=6).contains(&level) && text.starts_with([' ', '\t']);
+    is_heading.then(|| text.trim().trim_end_matches('#').trim_end())
 }
 
 impl TermPositions {

@@ -30,7 +30,7 @@
 //! - A word that no skill contains is replaced with the most similar words that skills contain.
 //! - `thesaurus.txt` adds the terms that skills use for the words of a query, mainly in
 //!   English, Chinese, Japanese and German. A synonym and its word count as one.
-//! - Only skills that the caller may see count. Other skills do not affect an answer.
+//! - Only skills that the caller may see affect an answer.
 //!
 //! # Between processes
 //!

@@ -47,7 +47,7 @@ const FUNCTION_WORDS: [&str; 3] = [
      muy necesito nos o para pero por puedo que quiero se ser sin sobre su sus un una unos y",
 ];
 
-/// The minimum number of a language's function words for a query to count as in that language.
+/// The minimum number of a language's function words in a query that is read as that language.
 const MIN_FUNCTION_WORDS: usize = 2;
 
 /// The terms of a query, in parts.
@@ -87,10 +87,10 @@ impl Query {
         let mut part_of_term: HashMap<String, usize> = HashMap::new();
         let function_words = function_words(text);
         Analyzer::new().tokens(text, |token| {
-            let is_stop =
+            let is_stop_word =
                 token.kind == TokenKind::StopWord || function_words.contains(&token.folded);
             let part = match part_of_term.get(token.term) {
-                _ if is_stop => None,
+                _ if is_stop_word => None,
                 Some(part) => Some(*part),
                 None if self.parts.len() == MAX_TERMS => None,
                 None => {
@@ -190,7 +190,7 @@ struct UnknownWord<'w, 't> {
 struct SimilarTerm<'t> {
     distance: usize,
     has_other_first_letter: bool,
-    /// The number of skills without the term.
+    /// The fewer skills contain the term, the larger this number is.
     rarity: u32,
     term: &'t str,
 }
@@ -213,7 +213,7 @@ fn corrections<'w>(
     for (term, postings) in terms.take_while(|_| !blocking::is_abandoned()) {
         if term.len() >= MIN_TYPO_BYTES {
             for word in &mut words {
-                word.compare(term, postings, skills);
+                word.add_if_similar(term, postings, skills);
             }
         }
     }
@@ -231,7 +231,7 @@ impl<'w, 't> UnknownWord<'w, 't> {
     }
 
     /// Adds a term if the word may be a typo of it.
-    fn compare(&mut self, term: &'t str, postings: &Postings, skills: &AllowedSkills<'_>) {
+    fn add_if_similar(&mut self, term: &'t str, postings: &Postings, skills: &AllowedSkills<'_>) {
         let max_distance = self.max_distance;
         let mistyped = self.mistyped.as_ref();
         let mistyped = mistyped

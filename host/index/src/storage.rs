@@ -43,7 +43,7 @@ pub(crate) struct SavedIndex {
 /// The saved form of an index.
 #[derive(Serialize, Deserialize)]
 struct SerializedIndex<'a> {
-    reader: u64,
+    reader_fingerprint: u64,
     skills: Vec<IndexedSkill>,
     /// The terms, each with the bytes of its postings.
     #[serde(borrow)]
@@ -125,7 +125,7 @@ fn serialize(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
         ..skill
     });
     postcard::to_stdvec(&SerializedIndex {
-        reader: reader_fingerprint(),
+        reader_fingerprint: reader_fingerprint(),
         skills: skills.collect(),
         terms: store
             .terms()
@@ -140,7 +140,7 @@ fn serialize(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
 /// saved them, or if the store has more than `max_bytes`.
 fn deserialize(bytes: &[u8], max_bytes: usize) -> Option<Store> {
     let (index, rest) = postcard::take_from_bytes::<SerializedIndex<'_>>(bytes).ok()?;
-    if index.reader != reader_fingerprint() || !rest.is_empty() {
+    if index.reader_fingerprint != reader_fingerprint() || !rest.is_empty() {
         return None;
     }
     Store::restore(index.skills, &index.terms, max_bytes)
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_just_changed_skills_again() {
+    fn reads_recently_changed_skills_again() {
         let root = tempfile::tempdir().unwrap();
         write_many(root.path());
         let catalog = open(root.path());

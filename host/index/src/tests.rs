@@ -75,8 +75,8 @@ fn finds_the_right_skill_for_plain_words() {
     assert!(rate >= MIN_HIT_RATE, "{rate:.2}:\n{}", missed.join("\n"));
 }
 
-/// Runs work that is abandoned, and returns its result. The caller abandons the work when the work
-/// first calls its argument.
+/// Runs work, abandons it when it calls its argument, and returns its result. The argument
+/// returns once the work is abandoned.
 async fn run_abandoned<T: Send + 'static>(work: impl FnOnce(&dyn Fn()) -> T + Send + 'static) -> T {
     let (start, started) = mpsc::channel();
     let (end, ended) = mpsc::channel();
@@ -246,7 +246,7 @@ fn rewritten_skills_leave_little_dead_text() {
         write_skill(root.path(), &format!("plain-{number}"), "Brews tea.", "");
     }
     let catalog = open(root.path());
-    // Without a storage, so that no save compacts the index.
+    // The index has no storage, so no save compacts it.
     let index = MemoryIndex::new();
     let mut first = 0;
     for round in 0..50 {
@@ -489,7 +489,7 @@ fn answers_queries_in_every_script() {
 }
 
 #[test]
-fn repetition_and_hidden_characters_do_not_help() {
+fn repetition_and_hidden_characters_do_not_raise_rank() {
     let words: String = (0..150).map(|number| format!("word{number} ")).collect();
     let root = skills(&[
         (

@@ -47,12 +47,12 @@ impl MistypedWord {
     /// 2003).
     pub(crate) fn distance(&self, other: &str) -> Option<usize> {
         let last = 1 << (self.length - 1);
-        let (mut up, mut down, mut diagonal, mut before) = (u64::MAX, 0, 0_u64, 0);
+        let (mut up, mut down, mut diagonal, mut previous_matches) = (u64::MAX, 0, 0_u64, 0);
         let mut distance = self.length;
         for letter in other.bytes() {
-            let here = *self.positions.get(usize::from(letter))?;
-            let swapped = ((!diagonal & here) << 1) & before;
-            diagonal = ((here & up).wrapping_add(up) ^ up) | here | down | swapped;
+            let matches = *self.positions.get(usize::from(letter))?;
+            let swapped = ((!diagonal & matches) << 1) & previous_matches;
+            diagonal = ((matches & up).wrapping_add(up) ^ up) | matches | down | swapped;
             let right = down | !(diagonal | up);
             let left = diagonal & up;
             distance += usize::from(right & last != 0);
@@ -60,7 +60,7 @@ impl MistypedWord {
             let right = (right << 1) | 1;
             up = (left << 1) | !(diagonal | right);
             down = right & diagonal;
-            before = here;
+            previous_matches = matches;
         }
         Some(distance)
     }

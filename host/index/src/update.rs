@@ -14,8 +14,8 @@ use crate::report::IndexReport;
 use crate::store::{Extent, IndexedSkill};
 use crate::{Content, Shared};
 
-/// The maximum bytes of a SKILL.md that are read: the largest frontmatter, and as much of the
-/// body. Guards against: files of gigabytes.
+/// The maximum bytes of a SKILL.md that are read: the largest frontmatter, and as many
+/// bytes of the body. Guards against: files of gigabytes.
 const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 
 /// A full index removes dead text that takes more than 1 / `DEAD_TEXT_DIVISOR` of its bytes.
@@ -191,8 +191,8 @@ fn remove_dead_text_if_full(shared: &Shared) {
     }
 }
 
-/// Reports on an update that has read all skills. Logs the report if it leaves out other skills
-/// than the last one.
+/// Reports on an update that has read all skills. Logs the report if other skills are left out
+/// than in the previous report.
 fn report_update(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
     {

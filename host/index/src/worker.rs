@@ -1,7 +1,7 @@
 //! The thread that updates the index, one update after another.
 //!
 //! The thread has a low priority, which it cannot raise again. So a thread that waits for
-//! the index takes over its work. `update.rs` does a single update.
+//! the index runs the updates itself. `update.rs` does a single update.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ struct Tasks {
     next: Option<Arc<Catalog>>,
     /// True while an update runs.
     is_updating: bool,
-    /// The number of threads that wait for the index. They take over the work of its thread.
+    /// The number of threads that wait for the index. They run the updates themselves.
     waiting: usize,
     /// True once the thread has started.
     has_thread: bool,

@@ -97,8 +97,8 @@ impl AnswerLease {
     /// Grows the lease to at least this number of bytes. Returns false if too few are left:
     /// then the answer must not be kept.
     ///
-    /// The lease never shrinks, so a progress report does not give up the memory for the
-    /// answer that follows it.
+    /// The lease never shrinks, so that a small progress report does not release the memory for
+    /// the answer.
     pub fn reserve(&self, bytes: usize) -> bool {
         let mut held = self
             .held
@@ -152,7 +152,7 @@ impl LeaseHandle {
         let Some(JsonTurns(turns)) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
             return;
         };
-        // Waits without the lease, which is dropped with its bytes if the client goes away.
+        // Holds no lease while waiting, so that a client that goes away frees its bytes.
         let permit = turns.acquire_owned().await.ok();
         if let Some(lease) = lease()
             && let Some(turn) = &mut *lease.turn()

@@ -122,7 +122,8 @@ impl Calls {
     }
 
     /// Polls a call once on this thread, unless another call is polled inline. Returns its
-    /// outcome if it ends. What the call opens and spawns belongs to `threads`, which continue it.
+    /// outcome if it ends. What the call opens and spawns belongs to `threads`, where the call
+    /// continues.
     fn poll_inline<T>(
         &self,
         threads: &Runtime,

@@ -58,7 +58,7 @@ impl Asker for ClientAsker {
                 .send_request_with_option(request, PeerRequestOptions::no_options());
             let sent = sent.await;
             let mut sent = sent.map_err(|error| format!("the client cannot be asked: {error}"))?;
-            let mut open = OpenQuestion {
+            let mut open_question = OpenQuestion {
                 peer: &self.peer,
                 id: Some(sent.id.clone()),
             };
@@ -68,7 +68,7 @@ impl Asker for ClientAsker {
                     return Err("the client has closed its input".to_owned());
                 }
             };
-            open.id = None;
+            open_question.id = None;
             Ok(match answer {
                 Ok(Ok(ClientResult::ElicitResult(result))) => choice(&result, question),
                 // An error, or a response that does not answer the form.
@@ -106,7 +106,7 @@ fn choice(result: &ElicitResult, question: &Question) -> Choice {
     }
 }
 
-/// A question without an answer yet. Dropping this tells the client to withdraw it.
+/// A question without an answer yet. On drop, tells the client to withdraw the question.
 struct OpenQuestion<'a> {
     peer: &'a Peer<RoleServer>,
     id: Option<RequestId>,

@@ -1,5 +1,5 @@
-//! The faults of skills that `skills/list` leaves out. The log has one line about all of them, and
-//! a new one only when it would differ.
+//! The faults of skills that `skills/list` leaves out. The log gets one warning about all of them,
+//! and another only when its text changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,8 @@ pub(crate) enum SkillFault {
     FolderName,
     NoSkillMd,
     NoFrontmatter,
-    OtherName,
+    /// Its folder has a file or folder named like the skill's `name`.
+    NameCollision,
     Description,
     OverLimit,
     /// Its entry is larger than a page.
@@ -53,7 +54,7 @@ impl SkillFault {
             Self::FolderName => "without a name that the specification allows",
             Self::NoSkillMd => "without a `SKILL.md` in UTF-8",
             Self::NoFrontmatter => "with frontmatter that has no end or is too large",
-            Self::OtherName => "with a file or folder named like the skill's `name`",
+            Self::NameCollision => "with a file or folder named like the skill's `name`",
             Self::Description => "with neither a `description` nor a paragraph",
             Self::OverLimit => "with more files or bytes than the extension allows",
             Self::LongEntry => "with names or frontmatter too long for a page",
@@ -157,7 +158,7 @@ mod tests {
         for name in ["a_1", "a_2", "a_3", "a_4\u{1b}"] {
             log.set(name, SkillFault::FolderName, "x");
         }
-        log.set("b", SkillFault::OtherName, "x");
+        log.set("b", SkillFault::NameCollision, "x");
         log.set("c", SkillFault::Incomplete, "x");
         log.set("gone", SkillFault::Unreadable, "x");
         let skills = ["a_1", "a_2", "a_3", "a_4\u{1b}", "b", "c", "d"].map(str::to_owned);
@@ -180,7 +181,7 @@ mod tests {
     fn remembers_limited_number_of_skills() {
         let log = FaultLog::default();
         for number in 0..MAX_SKILLS + 10 {
-            log.set(&number.to_string(), SkillFault::OtherName, "x");
+            log.set(&number.to_string(), SkillFault::NameCollision, "x");
         }
         assert_eq!(log.faults().skills.len(), MAX_SKILLS);
     }

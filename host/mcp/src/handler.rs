@@ -223,7 +223,7 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    /// Notifies the client of a session of all later changes.
+    /// Notifies the client of all changes from now on, until its session ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.live.add_session(context.peer);
     }
@@ -240,7 +240,7 @@ impl ServerHandler for Handler {
         }
         let view = ClientView::new(&self.live, &context);
         let (parameters, caller) = (request.params.as_ref(), view.caller(&context));
-        let refused = tools::refuse_unread(&view, parameters, caller, error);
+        let refused = tools::refuse_unreadable(&view, parameters, caller, error);
         progress::run(&context, &view, async { Err(refused.await) }).await
     }
 }

@@ -3,15 +3,15 @@
 //! A [`Handler`] answers every request from one [`LiveHost`]. A transport ([`stdio`], or the
 //! crate `skillhost-server` for HTTP) reads messages and calls the handler.
 //!
-//! To add a kind of request, add a module beside `tools`. Its functions take the
-//! [`LiveHost`], the request and its context. Call them in `handler`, and name the
-//! capability in [`Handler::get_info`](rmcp::ServerHandler::get_info). Everything that runs
-//! a guest goes through `LiveHost::run`.
+//! To add a kind of request, add a module beside `tools`. Its functions take a `ClientView`
+//! and the request. Call them in `handler`, and name the capability in
+//! [`Handler::get_info`](rmcp::ServerHandler::get_info). Everything that runs a guest goes
+//! through `LiveHost::run` or `LiveHost::begin`.
 //!
 //! To add a transport, add a module that serves handlers. A [`Handler`] is cheap to clone,
 //! and all clones answer from one host.
 
-// The lowest layer first: a module uses only those above it.
+// The lowest layer first: a module uses only modules that come before it in this list.
 
 // The number of values in JSON, and their memory.
 mod values;

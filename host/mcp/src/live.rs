@@ -68,11 +68,11 @@ pub struct LiveHost {
     settings: Option<Arc<LiveSettings>>,
     /// The builder with the last good settings.
     current: Mutex<HostBuilder>,
-    /// The settings that were read since, until a reload uses them.
+    /// Settings that were read after those of `current`, until a reload uses them.
     next: Mutex<Option<ReadSettings>>,
     /// The packages that the host has, but does not serve.
     denied: Mutex<DeniedPackages>,
-    /// Locked while the host is replaced, so that no host is served without its denials.
+    /// Locked while the host is replaced, so that no host serves what the operator denies.
     replacing: tokio::sync::Mutex<()>,
     /// The messages about the settings that were logged last.
     logged: Mutex<Vec<String>>,
@@ -86,7 +86,7 @@ pub struct LiveHost {
     /// The offer after the last change.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
-    /// The clients of protocol revisions with sessions. They need not subscribe.
+    /// The clients whose protocol revision has sessions. They need not subscribe.
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
     faults: FaultLog,
@@ -154,7 +154,7 @@ pub struct FolderCounts {
 #[derive(PartialEq)]
 struct Offer {
     tools: Vec<Definition>,
-    prompts: bool,
+    has_prompt: bool,
 }
 
 impl DeniedPackages {
@@ -278,13 +278,13 @@ impl LiveHost {
         let preparing = prepare(&compiled);
         let offer = offer(&compiled).await;
         compiled.update_index();
-        self.compare(offer).await;
+        self.update_offer(offer).await;
         self.loading.send_replace(Loading::Offered);
         if compiled.is_complete() {
             self.loading.send_replace(Loading::Complete);
             return Ok(compiled);
         }
-        // The tools that are served already get the processors first.
+        // Tools that clients can already call are compiled before the other components.
         let _ = preparing.await;
         let builder = self.builder.clone();
         let complete =
@@ -297,7 +297,8 @@ impl LiveHost {
     }
 
     /// Reads the settings again for the next [reload](Self::reload). If they cannot be used, logs
-    /// why and returns false. The earlier settings then stay, without what the operator denies.
+    /// why and returns false. The earlier settings then stay, but nothing that the operator denies
+    /// is served.
     pub(crate) async fn read_settings(&self) -> bool {
         let Some(settings) = self.settings.clone() else {
             return false;
@@ -359,8 +360,8 @@ impl LiveHost {
     }
 
     /// Stops serving what the operator denies, even while components are being compiled or the
-    /// settings as a whole cannot be used. Returns `"other "` if it denies anything: the word in
-    /// messages about the tools that are still served. Otherwise returns an empty text.
+    /// settings as a whole cannot be used. Returns `"other "` if the operator denies anything: the
+    /// word in messages about the tools that are still served. Otherwise returns an empty text.
     pub(crate) async fn withhold_denied(&self) -> &'static str {
         let _replacing = self.replacing.lock().await;
         let Some(host) = self.loaded() else { return "" };
@@ -607,31 +608,35 @@ impl LiveHost {
         let offer = offer(&host).await;
         host.update_index();
         self.host.send_replace(Some(host));
-        self.compare(offer).await;
+        self.update_offer(offer).await;
     }
 
     /// Compares the current offer with the last one, and notifies clients of changes.
     pub(crate) async fn notify_if_offer_changed(&self) {
         if let Some(host) = self.loaded() {
-            self.compare(offer(&host).await).await;
+            self.update_offer(offer(&host).await).await;
         }
     }
 
-    async fn compare(&self, offer: Option<Offer>) {
+    /// Stores the current offer. Notifies clients if it differs from the last one.
+    async fn update_offer(&self, offer: Option<Offer>) {
         let Some(offer) = offer else { return };
-        let (tools, prompts) = {
+        let (tools_changed, prompts_changed) = {
             let mut last = lock(&self.offer);
             let changed = match &*last {
                 // No client has listed anything yet.
                 None => (false, false),
-                Some(last) => (last.tools != offer.tools, last.prompts != offer.prompts),
+                Some(last) => (
+                    last.tools != offer.tools,
+                    last.has_prompt != offer.has_prompt,
+                ),
             };
             *last = Some(offer);
             changed
         };
         self.add_changes(|changes| {
-            changes.tools += u64::from(tools);
-            changes.prompts += u64::from(prompts);
+            changes.tools += u64::from(tools_changed);
+            changes.prompts += u64::from(prompts_changed);
         })
         .await;
     }
@@ -686,12 +691,12 @@ async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
     let offer = blocking::run((), move || Offer {
         tools: host.definitions(),
-        prompts: has_prompt(&host),
+        has_prompt: has_prompt(&host),
     });
     offer.await.ok()
 }
 
-/// Returns whether a host offers the prompt, which must list a skill.
+/// Returns whether a host offers the prompt. It does if the prompt lists at least one skill.
 pub(crate) fn has_prompt(host: &Host) -> bool {
     let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))

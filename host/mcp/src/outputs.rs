@@ -11,7 +11,7 @@ use skillhost::OutputFiles;
 use super::resources::uri;
 
 /// The maximum number of bytes of files in an answer, with their URIs. Guards against: a script
-/// that fills the context of a model with files, as some clients show it every resource.
+/// that fills a model's context with files, because some clients show the model every resource.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The maximum number of files in an answer. Guards against: a script that makes many empty files.
@@ -29,13 +29,13 @@ impl fmt::Display for OutputUri<'_> {
 }
 
 /// Returns the first files as blocks, in their order. Leaves out each file that does not fit
-/// into the bytes that are left.
+/// into the remaining bytes.
 pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
-    let mut left = MAX_BYTES;
+    let mut remaining = MAX_BYTES;
     let blocks = files.files.iter().filter_map(|file| {
         let bytes = file.bytes.as_ref()?;
         let uri = OutputUri(&file.path).to_string();
-        left = left.checked_sub(bytes.len() + uri.len())?;
+        remaining = remaining.checked_sub(bytes.len() + uri.len())?;
         let contents = match std::str::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri),
             Err(_) => ResourceContents::blob(BASE64_STANDARD.encode(bytes), uri),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn page_ends_by_bytes_but_has_an_entry() {
+    fn limits_page_bytes_but_allows_one_large_entry() {
         // With quotes and a comma they have 103, 103, 203, 503, 53 and 4 bytes.
         let names = [100, 100, 200, 500, 50, 1].map(|length| "x".repeat(length));
         for (max_bytes, expected) in [

@@ -61,7 +61,7 @@ pub(crate) async fn list(
     const LISTING: &str = "resources";
     let cursor = request.and_then(|request| request.cursor);
     let position = cursor.map(|cursor| cursor::decode(LISTING, &cursor));
-    let [from, after] = position
+    let [from_skill, after_path] = position
         .transpose()
         .map_err(cursor_error)?
         .unwrap_or_default();
@@ -71,26 +71,26 @@ pub(crate) async fn list(
     // name it, because the page shows it.
     let mut last = None;
     let mut size = PageSize::new(live.page_bytes());
-    let mut skills = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
+    let mut skills = skills_from(live, &resources, &from_skill, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
     let slots = resources.slots();
     let mut skills = Batches::new(live, skills, slots, move |name| {
         let reader = resources.clone();
         async move { read_for_listing(reader.files(&name).await) }
     });
-    let mut read = 0;
+    let mut skills_read = 0;
     let next = 'page: loop {
         let found = result.resources.len();
         if found == PAGE_RESOURCES {
             break skills.into_next_name().or(next);
         }
-        // The rest of the page probably needs as many skills for each resource as its start.
-        let wanted = ((PAGE_RESOURCES - found) * read).div_ceil(found.max(1));
+        // Assumes that further resources take as many skills each as those that were found.
+        let wanted = ((PAGE_RESOURCES - found) * skills_read).div_ceil(found.max(1));
         let wanted = if found == 0 { MAX_SKILLS_READ } else { wanted };
         let Some((skill, files)) = skills.next(wanted).await? else {
             break skills.into_next_name().or(next);
         };
-        read += 1;
+        skills_read += 1;
         let (files, about) = match files {
             Ok(files) => files,
             Err(error) => {
@@ -101,7 +101,11 @@ pub(crate) async fn list(
                 continue;
             }
         };
-        let after = if skill == from { &*after } else { "" };
+        let after = if skill == from_skill {
+            &*after_path
+        } else {
+            ""
+        };
         if is_unlisted(&files) {
             last = None;
             continue;
@@ -279,8 +283,8 @@ pub(crate) fn not_served() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-/// Removes the skill's `name` from the start of a path, where the URIs of an [entry] can have
-/// it. Returns the URI unchanged if the folder has a file or folder of that name.
+/// Removes the skill's `name` from the start of a URI's path. The URIs in an [entry] can have it
+/// there. Returns the URI unchanged if the skill's folder has a file or folder of that name.
 ///
 /// [entry]: entry_name
 pub(super) fn without_entry_name(resources: &SkillResources, uri: SkillUri) -> SkillUri {

@@ -9,8 +9,8 @@
 //!   At most 128 requests and refused lines have a slot, from the line until the response is
 //!   written. Their responses share 256 MiB.
 //! - `InFlight` has each request that rmcp handles under its id, and no two have the same id. A
-//!   request leaves when rmcp hands its response to `StdioTransport::send`. rmcp sends exactly one
-//!   response for each request, even if the request is cancelled or its handler panics. So no
+//!   request leaves it when rmcp hands its response to `StdioTransport::send`. rmcp sends exactly
+//!   one response for each request, even if the request is cancelled or its handler panics. So no
 //!   client mistakes a response for that of a later request with the same id.
 //! - `notifications/cancelled` does not reach rmcp, which would forget the id before the
 //!   handler has ended. `CancellableHandler` gives the handler the token that is cancelled.
@@ -49,7 +49,7 @@ use stream::{InputStream, OutputStream};
 use transport::{CancellableHandler, StdioTransport};
 use writer::MessageWriter;
 
-/// The time for calls in flight to end after a shutdown begins.
+/// The time that calls in flight have to end once a shutdown has begun.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, as [`serve`] does. Stops
@@ -65,7 +65,7 @@ pub async fn serve_process(
 ) -> anyhow::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let hang_up = async {
-        if let Err(error) = stream::hang_up(&output).await {
+        if let Err(error) = stream::wait_for_hang_up(&output).await {
             tracing::warn!("cannot notice when the client closes the output: {error}");
             pending::<()>().await;
         }

@@ -130,7 +130,7 @@ async fn failed(live: &ClientView<'_>, error: CallError, bound: &AnswerBound) ->
 
 /// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
 /// given one, unless the call cannot be recorded.
-pub(crate) async fn refuse_unread(
+pub(crate) async fn refuse_unreadable(
     live: &ClientView<'_>,
     parameters: Option<&Value>,
     caller: Caller,

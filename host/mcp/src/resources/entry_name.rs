@@ -1,4 +1,4 @@
-//! The name of a skill in its entry of the skills extension. The addresses of its files can have
+//! The name of a skill in its entry of the skills extension. The URIs of the skill's files can have
 //! this name too.
 
 use skillhost::frontmatter::Frontmatter;
@@ -20,10 +20,10 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 /// Returns the name in the entry of a skill: its `name`, or else its folder's name.
 pub(crate) fn entry_name<'a>(skill: &'a str, front: &'a Frontmatter) -> Option<&'a str> {
-    let own = front.name.as_ref().map(|name| name.value.as_str());
-    // If another skill already has the folder's name, the skill's path is its name, with dots.
+    let name_field = front.name.as_ref().map(|name| name.value.as_str());
+    // A skill is named after its path, with dots, if another skill already has its folder's name.
     let folder = skill.rsplit('.').next();
-    let names = [own, Some(skill), folder].into_iter().flatten();
+    let names = [name_field, Some(skill), folder].into_iter().flatten();
     names.into_iter().find(|name| is_name(name))
 }
 

@@ -1,8 +1,8 @@
 //! The URI of a skill's file or folder: `skill://<skill>/<path>`.
 //!
-//! A file has exactly one URI, the one that this module writes. No other spelling is
-//! accepted: a client that remembers approvals by URI must not get the same file under
-//! another URI. No name in a path is `..`. Names are checked after they are decoded. The
+//! A path has exactly one spelling as a URI, the one that this module writes. No other spelling is
+//! accepted: a client that remembers approvals by URI must not get the same path in another
+//! spelling. No name in a path is `..`. Names are checked after they are decoded. The
 //! skill's name is looked up, and never joined to a path.
 
 use std::fmt;
@@ -86,7 +86,7 @@ impl SkillUri {
             let names = names.collect::<Result<Vec<_>, _>>()?;
             names
                 .iter()
-                .all(|name| is_name(name))
+                .all(|name| is_path_name(name))
                 .then(|| names.join("/"))
                 .ok_or(UriError::Path)
         });
@@ -132,7 +132,7 @@ pub(crate) fn write_path(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result 
 }
 
 /// Returns whether text is one name of a path on every operating system.
-fn is_name(name: &str) -> bool {
+fn is_path_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
 }

@@ -5,7 +5,7 @@
 //! the others into text, shortens them or leaves them out. `skills/get` returns all values
 //! unchanged, if they are JSON.
 //!
-//! The protocol requires that the address of a SKILL.md ends with the skill's `name` and
+//! The protocol requires that the URI of a SKILL.md ends with the skill's `name` and
 //! `SKILL.md`. If the skill's folder has another name, its entry is at
 //! `skill://<skill>/<name>/SKILL.md`.
 
@@ -26,7 +26,7 @@ const MAX_COMPATIBILITY: usize = 500;
 /// A fault, and its description.
 pub(super) type Fault = (SkillFault, String);
 
-/// The description of a skill without a name that the extension accepts.
+/// The reason why a skill has no name that the extension accepts.
 pub(super) const NOT_A_NAME: &str = "neither its `name` nor its folder's name is 1 to 64 \
                                      lower-case letters, digits and hyphens, with each hyphen \
                                      between two others";
@@ -51,7 +51,7 @@ pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<
     let mut paths = files.files.iter().map(|file| file.path.split('/').next());
     if name != skill && paths.any(|first| first == Some(&name)) {
         return Err((
-            SkillFault::OtherName,
+            SkillFault::NameCollision,
             format!("its folder also has `{name}`"),
         ));
     }
@@ -59,35 +59,35 @@ pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<
         None => {
             let resource = |file: &SkillFile| {
                 let digest = file.sha256.as_deref().unwrap_or_default();
-                let uri = address(skill, &name, &file.path);
+                let uri = entry_uri(skill, &name, &file.path);
                 SkillResource::new(uri, format!("sha256:{digest}"), file.size)
             };
             Manifest::Files(files.files.iter().map(resource).collect())
         }
-        // For `skills/get`: the extension lists such skills only if they are generated.
+        // Only for `skills/get`: the extension lists a dynamic skill only if it is generated.
         Some(_) if form == Form::Verbatim => Manifest::Dynamic,
         Some(over) => return Err((SkillFault::OverLimit, over.to_string())),
     };
-    checked(skill, front, resources)
+    valid_entry(skill, front, resources)
 }
 
 /// Returns whether a skill may have an entry, by the start of its SKILL.md.
 pub(super) fn may_have_entry(skill: &str, start: &str, form: Form) -> bool {
     let front = front(skill, start, form);
-    front.is_ok_and(|front| checked(skill, front, Manifest::Dynamic).is_ok())
+    front.is_ok_and(|front| valid_entry(skill, front, Manifest::Dynamic).is_ok())
 }
 
 /// Returns a skill's entry, if the protocol allows it.
-fn checked(skill: &str, front: SkillFrontmatter, resources: Manifest) -> Result<Skill, Fault> {
-    let entry = Skill::new(address(skill, &front.name, SKILL_MD), front, resources);
+fn valid_entry(skill: &str, front: SkillFrontmatter, resources: Manifest) -> Result<Skill, Fault> {
+    let entry = Skill::new(entry_uri(skill, &front.name, SKILL_MD), front, resources);
     match entry.validate() {
         Ok(()) => Ok(entry),
         Err(error) => Err((SkillFault::Unreadable, error.to_string())),
     }
 }
 
-/// Returns the address of a skill's file in an entry with this name.
-fn address(skill: &str, name: &str, path: &str) -> String {
+/// Returns the URI of a skill's file in an entry with this name.
+fn entry_uri(skill: &str, name: &str, path: &str) -> String {
     let uri = match name {
         name if name == skill => SkillUri::file(skill, path),
         name => SkillUri::file(skill, &format!("{name}/{path}")),
@@ -148,8 +148,8 @@ fn description_of(value: Option<Value>, reading: &Reading<'_>) -> Result<String,
     }
 }
 
-/// Replaces the values that some client refuses with their text in the file, where clients accept
-/// text. Removes the others.
+/// If some client refuses a value, puts the value's text from the file in its place. Removes the
+/// value where clients accept no text.
 fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
     let is_text_list = |value: &Value| {
         let list = value.as_array();
@@ -231,7 +231,8 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// Shortens a text to `max` characters, so that it does not become blank.
+/// Shortens a text to `max` characters. Drops white space at its start first, so that the result is
+/// not blank.
 fn cut(text: String, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some(_) => text

@@ -103,11 +103,11 @@ impl InFlight {
 
     async fn subscription_permit(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            // Checked first: if a request ends after this check, its permit is already free
-            // below.
-            let is_one_ending = self.requests().values().any(RequestSlot::is_cancelled);
+            // Checked first: if a cancelled request ends after this check, its permit is found
+            // free below.
+            let has_cancelled = self.requests().values().any(RequestSlot::is_cancelled);
             let permit = Arc::clone(&self.subscriptions).try_acquire_owned().ok();
-            if permit.is_some() || !is_one_ending {
+            if permit.is_some() || !has_cancelled {
                 return permit;
             }
             self.ended.notified().await;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn end_waits_for_every_answer() {
+    async fn all_answered_waits_for_every_answer() {
         let in_flight = InFlight::new(CancellationToken::new());
         let id = RequestId::Number(1);
         for method in ["ping", "subscriptions/listen"] {
@@ -264,7 +264,7 @@ mod tests {
         for id in [&first, &second] {
             in_flight.begin(id, &request("ping")).await.unwrap();
         }
-        let fits = |id, bytes| {
+        let reserve = |id, bytes| {
             in_flight
                 .get(id)
                 .unwrap()
@@ -273,11 +273,11 @@ mod tests {
                 .unwrap()
                 .reserve(bytes)
         };
-        assert!(fits(&first, 1) && fits(&first, MAX_ANSWER_BYTES - 10));
-        assert!(fits(&second, 10) && !fits(&second, 11) && !fits(&second, usize::MAX));
+        assert!(reserve(&first, 1) && reserve(&first, MAX_ANSWER_BYTES - 10));
+        assert!(reserve(&second, 10) && !reserve(&second, 11) && !reserve(&second, usize::MAX));
         let written = in_flight.end(&first);
-        assert!(!fits(&second, 11));
+        assert!(!reserve(&second, 11));
         drop(written);
-        assert!(fits(&second, MAX_ANSWER_BYTES));
+        assert!(reserve(&second, MAX_ANSWER_BYTES));
     }
 }

@@ -86,7 +86,7 @@ impl OutputStream {
             && ioctl_fionread(&self.0).is_ok_and(|unread| unread == 0)
     }
 
-    /// Writes all bytes. Waits until the stream has taken them.
+    /// Writes all bytes, and waits until the stream has accepted them.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.0.write(bytes) {
@@ -106,7 +106,7 @@ impl OutputStream {
 /// Waits until the other end of a pipe or socket is closed, so that the calls of a client that
 /// has ended can stop before the next write. Waits forever on a stream that the kernel does not
 /// poll, such as a file. Needs a runtime with I/O.
-pub(crate) async fn hang_up(stream: impl AsFd) -> io::Result<()> {
+pub(crate) async fn wait_for_hang_up(stream: impl AsFd) -> io::Result<()> {
     // The kernel always reports errors and hang-ups too. So this waits for an event that clients
     // never cause.
     let Ok(polled) = register(duplicate(&stream)?, Interest::PRIORITY)? else {
@@ -231,7 +231,7 @@ mod tests {
     /// Checks that the hang-up is noticed when the other end is closed, and not before.
     async fn expect_hang_up(ours: impl AsFd, mut theirs: impl io::Read) {
         let mut output = OutputStream::new(&ours).unwrap();
-        let mut hang_up = pin!(hang_up(&ours));
+        let mut hang_up = pin!(wait_for_hang_up(&ours));
         let mut is_open = async || {
             let waited = timeout(Duration::from_millis(20), hang_up.as_mut()).await;
             waited.is_err()
@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn file_never_hangs_up() {
         let file = tempfile::tempfile().unwrap();
-        let waited = timeout(Duration::from_millis(20), hang_up(file)).await;
+        let waited = timeout(Duration::from_millis(20), wait_for_hang_up(file)).await;
         assert!(waited.is_err());
     }
 }

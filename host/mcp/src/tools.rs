@@ -6,9 +6,9 @@
 //! text, and a file would be sent twice. Omitting the file's text from the record does not help:
 //! clients that show structured content instead of text would not show the file.
 //!
-//! A note on a large answer is the second block. Files that a call changed follow as embedded
-//! resources, and notes on a skill's scripts and on text that other hosts replace as separate
-//! blocks.
+//! The second block is a note, if the answer is large. Files that a call changed follow as embedded
+//! resources. The last blocks are a note on text that other hosts replace, and a note on the
+//! skill's scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,8 +210,7 @@ fn answer(
     };
     if !is_structured {
         let text = output.into_model_text();
-        // The text may be a record, which is longer than its reserved texts because it escapes
-        // them.
+        // The text may be a record in JSON. Escapes make it longer than the reserved bytes.
         lease.reserve(text.len())?;
         return Ok(success(text));
     }

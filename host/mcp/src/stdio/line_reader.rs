@@ -98,8 +98,9 @@ mod tests {
 
     use super::*;
 
-    /// Returns the lines of a stream that arrives in parts.
-    async fn lines(parts: Vec<Vec<u8>>) -> Vec<Option<usize>> {
+    /// Returns the length of each line of a stream that arrives in parts. It is `None` for a line
+    /// that is too long.
+    async fn line_lengths(parts: Vec<Vec<u8>>) -> Vec<Option<usize>> {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let writing = thread::spawn(move || {
             for part in parts {
@@ -142,7 +143,10 @@ mod tests {
             None,
             Some(4),
         ];
-        assert_eq!(lines(parts.map(<[u8]>::to_vec).to_vec()).await, lengths);
-        assert_eq!(lines(vec![longer]).await, [None]);
+        assert_eq!(
+            line_lengths(parts.map(<[u8]>::to_vec).to_vec()).await,
+            lengths
+        );
+        assert_eq!(line_lengths(vec![longer]).await, [None]);
     }
 }

@@ -48,8 +48,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if let Err(excess) = message_limits::check(line) {
         let error = BadLine::new(ErrorCode::INVALID_REQUEST, excess.to_string());
-        // Among too many values, the id must not be parsed. A number that changes once it is read
-        // is not the id.
+        // Too many values must not be parsed, not even for the id. A number that parsing changes
+        // would be another id.
         if matches!(excess, Excess::Values | Excess::Number) {
             return Err(error);
         }
@@ -130,8 +130,8 @@ fn explain(line: &[u8]) -> BadLine {
     }
 }
 
-/// Explains a line with a header of another protocol, such as that of language servers. Without a
-/// line feed between messages, the header of a message follows the message before it.
+/// Explains a line with a header of another protocol, such as that of language servers. If no
+/// line feed ends a message, the header of the next message is on the same line.
 fn explain_framing(line: &str) -> Option<BadLine> {
     let lower_case = line.to_ascii_lowercase();
     let message = if lower_case.starts_with("content-type:") {

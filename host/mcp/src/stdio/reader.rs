@@ -109,7 +109,8 @@ impl MessageReader {
             Err(BeginError::DuplicateId) => {
                 tracing::warn!("refused a request with the id of a request in flight");
                 let shown: String = id.to_string().chars().take(64).collect();
-                // With the id, the client would mistake the error for the other response.
+                // With the id, the client would mistake the error for the response to the
+                // request in flight.
                 (
                     format!("the id `{shown}` belongs to a request in flight"),
                     None,
@@ -141,7 +142,7 @@ impl MessageReader {
         };
         let message = JsonRpcMessage::error(error, id);
         let mut writing = Box::pin(self.writer.write(message, Some(slot)));
-        // The first poll fixes the position of the message among others.
+        // The first poll decides the position of the message among the others.
         let first = poll_fn(|task| Poll::Ready(writing.as_mut().poll(task))).await;
         if first.is_pending() {
             tokio::spawn(writing);

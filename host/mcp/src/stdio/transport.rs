@@ -33,7 +33,7 @@ pub(crate) struct StdioTransport {
 }
 
 /// A read of the next message, which gives the reader back. It outlives a call of
-/// `receive`, because rmcp drops that future whenever it has other work.
+/// `receive`, because rmcp drops the future of `receive` whenever it has other work.
 type PendingRead =
     Pin<Box<dyn Future<Output = (MessageReader, Option<ClientJsonRpcMessage>)> + Send>>;
 
@@ -96,8 +96,8 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
-/// A handler whose requests [`InFlight`] cancels instead of rmcp. Each request is answered, even if
-/// the handler panics.
+/// A handler whose requests are cancelled by [`InFlight`], not by rmcp. Each request is answered,
+/// even if the handler panics.
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,

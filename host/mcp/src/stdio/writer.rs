@@ -161,9 +161,9 @@ impl OutputLine {
         Ok(())
     }
 
-    /// Writes the text that was taken from a message into its place: the first empty member
-    /// `text` of the line. No string before it can contain these bytes, because its
-    /// quotation marks are escaped.
+    /// Inserts the text that [`take_first_text`] removed into the first empty member `text` of
+    /// the line. No string before this member can look like it, because quotation marks in
+    /// strings are escaped.
     fn insert_first_text(&mut self, text: &str) -> serde_json::Result<()> {
         const EMPTY: &[u8] = br#""text":"""#;
         let mut members = self.bytes.windows(EMPTY.len());
@@ -181,7 +181,7 @@ impl OutputLine {
 }
 
 /// Takes the first text out of a call's answer, so that [`json_string`] can escape it.
-/// serde_json escapes byte by byte: for 1 MiB, half the time of a call over stdio.
+/// serde_json escapes byte by byte. For 1 MiB, that takes half the time of a call over stdio.
 fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
     if let JsonRpcMessage::Response(response) = message
         && let ServerResult::CallToolResult(result) = &mut response.result
@@ -284,10 +284,10 @@ mod tests {
     fn limit_includes_line_feed() {
         let mut line = OutputLine::new(MAX_BYTES);
         line.set(message("")).unwrap();
-        let left = MAX_BYTES - line.bytes.len();
+        let remaining = MAX_BYTES - line.bytes.len();
         for (text, fits) in [
-            ("x".repeat(left), true),
-            ("x".repeat(left + 1), false),
+            ("x".repeat(remaining), true),
+            ("x".repeat(remaining + 1), false),
             ("\n".repeat(MAX_BYTES / 2), false),
         ] {
             line.set(message(&text)).unwrap();
@@ -325,11 +325,11 @@ mod tests {
     fn limit_includes_inserted_text() {
         let mut line = OutputLine::new(MAX_BYTES);
         line.set(answer("")).unwrap();
-        let left = MAX_BYTES - line.bytes.len();
+        let remaining = MAX_BYTES - line.bytes.len();
         for (length, fits) in [
-            (left, true),
-            (left + 1, false),
-            (left + 30, false),
+            (remaining, true),
+            (remaining + 1, false),
+            (remaining + 30, false),
             (MAX_BYTES + 1, false),
         ] {
             line.set(answer(&"x".repeat(length))).unwrap();

@@ -89,14 +89,14 @@ impl RootKind {
         match self {
             // No skill has a hidden name, and a repository's `.git` changes all the time.
             Self::Skills {
-                depth: skills,
+                depth: skill_depth,
                 hidden,
                 ..
             } => {
                 let is_searched = |name: &str| {
                     Skill::is_name(name) || hidden && HiddenFolders::Searched.has(name)
                 };
-                depth > skills || name.to_str().is_some_and(is_searched)
+                depth > skill_depth || name.to_str().is_some_and(is_searched)
             }
             Self::Tools => false,
         }

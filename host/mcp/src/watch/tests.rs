@@ -326,17 +326,17 @@ fn polling_takes_twentieth_of_thread() {
         watcher.work();
         assert!(start.elapsed() < PATIENCE);
     }
-    let (mut worked, mut taken) = (Duration::ZERO, Duration::ZERO);
+    let (mut worked, mut elapsed) = (Duration::ZERO, Duration::ZERO);
     while worked < Duration::from_millis(10) {
         let (start_work, start_busy) = (Instant::now(), thread_time());
         let slice = watcher.work().saturating_duration_since(start_work);
         // The pause between two rounds does not depend on the work.
         if slice < Duration::from_millis(300) {
             worked += thread_time().saturating_sub(start_busy);
-            taken += slice;
+            elapsed += slice;
         }
         assert!(start.elapsed() < PATIENCE);
     }
     // Some of the measured time is the test's own.
-    assert!(taken > 15 * worked, "{worked:?} of {taken:?}");
+    assert!(elapsed > 15 * worked, "{worked:?} of {elapsed:?}");
 }

@@ -128,15 +128,15 @@ impl OpenFolder {
                 break;
             }
             let mut kind = entry.file_type();
-            let changed_since = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
-            if (changed_since.is_some() || kind == FileType::Unknown)
+            let compare_since = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
+            if (compare_since.is_some() || kind == FileType::Unknown)
                 && let Ok(folder) = entries.fd()
                 && let Ok(stat) =
                     rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
                 // Folders have visits of their own.
-                if changed_since
+                if compare_since
                     .is_some_and(|since| !kind.is_dir() && FileTime::from_stat(&stat) >= since)
                 {
                     contents.changed = Some(name.to_owned());

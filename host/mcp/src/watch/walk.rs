@@ -31,7 +31,7 @@ pub(super) struct Task {
 /// The reason for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskKind {
-    /// A part of a scan of the configured folders and of skills' own folders.
+    /// A part of a scan of the configured folders and of skills' folders.
     SkillFolders,
     /// A part of a scan of all folders.
     AllFolders,

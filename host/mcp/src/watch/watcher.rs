@@ -1,6 +1,6 @@
-//! The thread that notices changes. It scans the configured folders once, skills' own folders
-//! before those in them, and asks the kernel to report changes in each. Folders beyond the
-//! limit on watches are polled.
+//! The thread that notices changes. It scans the configured folders once, skills' folders before
+//! their subfolders, and asks the kernel to report changes in each. Folders beyond the limit on
+//! watches are polled.
 //!
 //! Each folder is watched by itself, and symlinks in a skill are not followed. So a skill cannot
 //! lead the watcher to other folders, and limits bound its memory.
@@ -45,11 +45,11 @@ const WORK_SLICE: Duration = Duration::from_millis(2);
 
 /// The pause after a part of a scan, as a multiple of its processor time: scans take half of
 /// a thread. The first scan has no pauses.
-const SCAN_REST: u32 = 1;
+const SCAN_PAUSE_FACTOR: u32 = 1;
 
 /// The pause after a part of a round of polling, as a multiple of its processor time: polling
 /// takes a twentieth of a thread.
-const POLL_REST: u32 = 19;
+const POLL_PAUSE_FACTOR: u32 = 19;
 
 /// The priority of the thread, which is lower than that of requests.
 const NICENESS: i32 = 10;
@@ -66,7 +66,7 @@ pub(super) struct Watcher {
     tasks: VecDeque<Task>,
     walk: Option<Walk>,
     polling: Polling,
-    /// The number of tasks that are left of a scan.
+    /// The number of remaining tasks of a scan.
     scan_tasks: usize,
     /// The number of folders that are not watched, by the last scan or round of polling.
     unwatched: usize,
@@ -177,8 +177,8 @@ impl Watcher {
         Ok((stop, events))
     }
 
-    /// Begins a scan of the configured folders. Skills' own folders come first, so that they
-    /// are watched, however many folders are in them.
+    /// Begins a scan of the configured folders. Skills' folders come before their
+    /// subfolders, so that many subfolders do not use up the limit on watches.
     fn scan_all(&mut self, since: FileTime) {
         let roots = &self.configured.roots;
         self.roots = roots.iter().map(|root| FolderId::at(&root.path)).collect();
@@ -308,14 +308,18 @@ impl Watcher {
     /// Visits folders for a slice of time. Returns the time at which to continue.
     pub(super) fn work(&mut self) -> Instant {
         let (start, start_busy) = (Instant::now(), thread_time());
-        let mut rest = if self.has_scanned { SCAN_REST } else { 0 };
+        let mut pause_factor = if self.has_scanned {
+            SCAN_PAUSE_FACTOR
+        } else {
+            0
+        };
         while start.elapsed() < WORK_SLICE {
             let Some(mut walk) = self.walk.take().or_else(|| self.next_walk()) else {
                 // A round of polling has ended.
                 return start + CHECK_INTERVAL;
             };
             if walk.task.kind == TaskKind::Poll {
-                rest = POLL_REST;
+                pause_factor = POLL_PAUSE_FACTOR;
             }
             match walk.next_folder() {
                 Some((path, depth)) => {
@@ -328,7 +332,7 @@ impl Watcher {
                 break;
             }
         }
-        Instant::now() + thread_time().saturating_sub(start_busy) * rest
+        Instant::now() + thread_time().saturating_sub(start_busy) * pause_factor
     }
 
     /// Begins the next task. Returns `None` at the end of a round of polling.
@@ -393,10 +397,10 @@ impl Watcher {
         let root_kind = self.configured.roots[root].kind;
         let now = FileTime::now();
         let follow_link = root_kind.follows_links(depth);
-        let Some(open) = OpenFolder::open(&path, follow_link, &self.configured.opener) else {
+        let Some(folder) = OpenFolder::open(&path, follow_link, &self.configured.opener) else {
             return;
         };
-        let state = self.watches.add(&open, &path, root, depth);
+        let state = self.watches.add(&folder, &path, root, depth);
         if state == WatchState::Unwatched {
             walk.unwatched += 1;
             let polled = self.polled_folder(&path, root);
@@ -408,7 +412,7 @@ impl Watcher {
         let since = (state != WatchState::Known).then_some(walk.task.since);
         let goes_deeper = depth < walk.task.max_depth;
         let include_links = goes_deeper && root_kind.follows_links(depth + 1);
-        let mut contents = open.read(since, include_links);
+        let mut contents = folder.read(since, include_links);
         if let Some(changed) = contents.changed {
             if changed.is_empty() {
                 self.changes.record(&path);

@@ -1,7 +1,8 @@
 //! The unpacked files of skills in the store: `skills/sha256-CONTENT-NAME/NAME/…`, read-only.
 //!
 //! Each folder is the root of one skill, because two configurations can give the same bytes two
-//! names. It appears as a whole, and each start compares its files with the lock file.
+//! names. It appears atomically, and the program compares its files with the lock file at
+//! each start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -102,8 +103,8 @@ impl Store {
         folder.with_context(|| format!("cannot make a folder in `{}`", self.skills.display()))
     }
 
-    /// Removes the unpacked skills whose content is not kept, and unfinished folders of processes
-    /// that have ended.
+    /// Removes the unpacked skills whose content is not in `kept`, and unfinished folders of
+    /// processes that have ended.
     pub(crate) fn clean_unpacked(&self, kept: &BTreeSet<Digest>) -> anyhow::Result<()> {
         let cannot = || format!("cannot clean `{}`", self.skills.display());
         for entry in fs::read_dir(&self.skills).with_context(cannot)? {
@@ -173,21 +174,21 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Compares the only skill in a folder with the lock file.
 fn compare(root: &Path, locked: &LockedSkill, opener: &Opener) -> anyhow::Result<()> {
-    let mut left: BTreeMap<String, &Digest> = locked
+    let mut unseen: BTreeMap<String, &Digest> = locked
         .files
         .iter()
         .map(|(path, digest)| (format!("{}/{path}", locked.name), digest))
         .collect();
-    let folders: BTreeSet<String> = left
+    let folders: BTreeSet<String> = unseen
         .keys()
         .flat_map(|path| {
             path.match_indices('/')
                 .map(|(end, _)| path[..end].to_owned())
         })
         .collect();
-    let mut bytes = MAX_BYTES;
-    let mut open = vec![String::new()];
-    while let Some(folder) = open.pop() {
+    let mut bytes_left = MAX_BYTES;
+    let mut folders_to_read = vec![String::new()];
+    while let Some(folder) = folders_to_read.pop() {
         // A slash at the end would follow a symlink.
         let path = match folder.as_str() {
             "" => root.to_owned(),
@@ -200,20 +201,20 @@ fn compare(root: &Path, locked: &LockedSkill, opener: &Opener) -> anyhow::Result
                 folder => format!("{folder}/{}", name.to_string_lossy()),
             };
             if kind.is_dir() && folders.contains(&path) {
-                open.push(path);
+                folders_to_read.push(path);
                 continue;
             }
-            let Some(digest) = left.remove(&path).filter(|_| kind.is_file()) else {
+            let Some(digest) = unseen.remove(&path).filter(|_| kind.is_file()) else {
                 bail!("`{}` is not in the lock file", quote(&path));
             };
             let file = named_file::open_with(&root.join(&path), opener);
-            let content = file.and_then(|file| named_file::read_all(file, bytes));
+            let content = file.and_then(|file| named_file::read_all(file, bytes_left));
             let content = content.with_context(|| format!("cannot read `{path}`"))?;
-            bytes -= content.len() as u64;
+            bytes_left -= content.len() as u64;
             ensure!(Digest::of(&content) == *digest, "`{path}` has other bytes");
         }
     }
-    if let Some((path, _)) = left.first_key_value() {
+    if let Some((path, _)) = unseen.first_key_value() {
         bail!("`{path}` is missing");
     }
     Ok(())
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_files_of_another_lock() {
+    fn refuses_files_of_another_lock_file() {
         let (_folder, store, locked, files) = unpacked();
         let mut other = locked.clone();
         other.files.remove("scripts/a.py");
@@ -364,8 +365,8 @@ mod tests {
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
         // Killed between the two renames.
-        let left = store.skills.join(unfinished_name("report"));
-        fs::rename(&root, &left).unwrap();
+        let renamed = store.skills.join(unfinished_name("report"));
+        fs::rename(&root, &renamed).unwrap();
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
         // Recent leftovers stay: another process may still write them.
@@ -373,8 +374,11 @@ mod tests {
         store.clean_unpacked(&kept).unwrap();
         assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 3);
         let long_ago = SystemTime::now() - 2 * UNFINISHED_TIME;
-        for left in [&half, &left] {
-            File::open(left).unwrap().set_modified(long_ago).unwrap();
+        for leftover in [&half, &renamed] {
+            File::open(leftover)
+                .unwrap()
+                .set_modified(long_ago)
+                .unwrap();
         }
         store.clean_unpacked(&kept).unwrap();
         assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);

@@ -31,7 +31,7 @@ const END: &[u8] = b"PK\x05\x06";
 /// The signature of the sizes behind a file. Some programs leave it out.
 const SIZES_BEHIND: &[u8] = b"PK\x07\x08";
 
-/// The bytes of the end record, without its comment.
+/// The number of bytes of the end record, without its comment.
 const END_BYTES: usize = 22;
 
 /// A flag: the sizes and the checksum are behind the file.
@@ -78,7 +78,7 @@ fn read_archive(archive: &[u8]) -> anyhow::Result<SkillFiles> {
         mut list,
     } = split(archive)?;
     let start = entries.0.len();
-    let mut left = max_unpacked(archive.len());
+    let mut bytes_left = max_unpacked(archive.len());
     let mut files = SkillFilesBuilder::default();
     for _ in 0..count {
         let listed = Listed::read(&mut list)?;
@@ -88,7 +88,7 @@ fn read_archive(archive: &[u8]) -> anyhow::Result<SkillFiles> {
             "`{shown}` does not follow the file before it in the list"
         );
         let size = u64::from(listed.entry.sizes.unpacked);
-        left = left.checked_sub(size).with_context(|| {
+        bytes_left = bytes_left.checked_sub(size).with_context(|| {
             let bytes = archive.len();
             format!("the archive of {bytes} bytes unpacks to too many bytes, with `{shown}`")
         })?;
@@ -219,17 +219,17 @@ impl<'a> Listed<'a> {
             flags & !KNOWN_FLAGS == 0,
             "`{shown}` is encrypted, or has unknown flags: {flags:#x}"
         );
-        // Programs disagree about the encoding of such names.
+        // Programs disagree about the encoding of non-ASCII names without the flag.
         ensure!(
             flags & IS_UTF8 != 0 || name.is_ascii(),
             "the name `{shown}` is not marked as UTF-8"
         );
         let is_folder = name.ends_with(b"/");
         let kind = attributes >> 16 & TYPE;
-        let is_kind = kind == 0 || kind == if is_folder { FOLDER } else { FILE };
+        let has_right_type = kind == 0 || kind == if is_folder { FOLDER } else { FILE };
         let is_folder_in_dos = attributes & DOS_FOLDER != 0;
         ensure!(
-            is_kind && (is_folder || !is_folder_in_dos) && attributes & DOS_OTHER == 0,
+            has_right_type && (is_folder || !is_folder_in_dos) && attributes & DOS_OTHER == 0,
             "`{shown}` is not a file or a folder: it has the attributes {attributes:#x}"
         );
         let checked = check_extra(extra);

@@ -5,7 +5,7 @@ use super::*;
 use crate::SignerIdentity;
 use crate::identity::{IdentityRule, SigningRoot};
 
-/// Returns a rule that [`Signing::default`] fits, for all tags.
+/// Returns a rule for all tags, which [`Signing::default`] matches.
 fn rule() -> SignerIdentity {
     SignerIdentity {
         identity: "https://forge.example/acme/csv/.github/workflows/release.yml@refs/tags/*"
@@ -60,7 +60,7 @@ impl Case {
 }
 
 #[test]
-fn expired_certificate_counts_if_it_signed_in_time() {
+fn accepts_signature_made_before_certificate_expired() {
     let case = Case::new();
     let signing = Signing::default();
     let found = case.verify(rule(), &case.sign(&signing)).unwrap();
@@ -191,7 +191,7 @@ fn certificate_must_be_recorded_and_valid_when_it_signed() {
 }
 
 #[test]
-fn timestamp_proves_when_it_was_signed() {
+fn timestamp_proves_time_of_signature() {
     let case = Case::new();
     let signing = Signing {
         has_time: false,
@@ -252,7 +252,7 @@ fn timestamp_proves_when_it_was_signed() {
 }
 
 #[test]
-fn changed_bundles_do_not_count() {
+fn refuses_changed_bundles() {
     let case = Case::new();
     let good = case.sign(&Signing::default());
     let other = case.sign(&Signing::default());
@@ -265,8 +265,8 @@ fn changed_bundles_do_not_count() {
         changed
     };
     let from_other = |path: &str| change(path, other.pointer(path).unwrap().clone());
-    let mut lost = good.clone();
-    lost["verificationMaterial"]["tlogEntries"][0]
+    let mut without_proof = good.clone();
+    without_proof["verificationMaterial"]["tlogEntries"][0]
         .as_object_mut()
         .unwrap()
         .remove("inclusionProof");
@@ -311,7 +311,7 @@ fn changed_bundles_do_not_count() {
             change("/verificationMaterial/tlogEntries", json!([])),
             "",
         ),
-        ("no proof", lost, ""),
+        ("no proof", without_proof, ""),
         ("a key", by_key, "a rule in `[trust]` asks for an identity"),
         ("no bundle", json!({}), "the bundle is invalid"),
     ] {

@@ -104,7 +104,7 @@ fn pushes_and_pulls_signed_skills() {
 }
 
 #[test]
-fn index_of_platforms_has_one_skill() {
+fn pulls_first_manifest_of_platform_index() {
     let setup = Setup::new();
     let mut client = setup.client().for_push();
     push_skill(&mut client, &setup.reference(), &files(), None).unwrap();

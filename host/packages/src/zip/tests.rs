@@ -18,7 +18,7 @@ struct TestFile {
     behind: Vec<u8>,
     attributes: u32,
     disk: u16,
-    /// The bytes added to the file's position in the list.
+    /// The number that is added to the file's position in the list.
     moved: u32,
     comment: &'static [u8],
 }
@@ -232,8 +232,8 @@ fn unpacks_archives_of_other_programs() {
 fn refuses_hostile_files() {
     let x = || stored("x", b"bytes");
     let d = || deflated("x", b"bytes");
-    let twice = d().sized_behind(SIZES_BEHIND);
-    let (wrong, other) = (
+    let sized_behind = d().sized_behind(SIZES_BEHIND);
+    let (wrong_sizes, other_name) = (
         Sizes {
             checksum: 1,
             ..x().listed.sizes
@@ -301,11 +301,11 @@ fn refuses_hostile_files() {
             "the extra field 0x0001",
         ),
         (
-            x().both(|it| it.extra = other.to_vec()),
+            x().both(|it| it.extra = other_name.to_vec()),
             "the extra field 0x7075",
         ),
         (
-            x().with(|it| it.header.extra = other.to_vec()),
+            x().with(|it| it.header.extra = other_name.to_vec()),
             "the extra field 0x7075",
         ),
         (
@@ -330,7 +330,10 @@ fn refuses_hostile_files() {
             x().with(|it| it.header.flags = IS_UTF8),
             "another name, size",
         ),
-        (x().with(|it| it.header.sizes = wrong), "another name, size"),
+        (
+            x().with(|it| it.header.sizes = wrong_sizes),
+            "another name, size",
+        ),
         (
             x().with(|it| it.header.sizes = Sizes::UNKNOWN),
             "another name, size",
@@ -340,8 +343,11 @@ fn refuses_hostile_files() {
             "ends too early",
         ),
         // Wrong sizes and checksums.
-        (x().both(|it| it.sizes = wrong), "the size and checksum"),
-        (d().both(|it| it.sizes = wrong), "has another size"),
+        (
+            x().both(|it| it.sizes = wrong_sizes),
+            "the size and checksum",
+        ),
+        (d().both(|it| it.sizes = wrong_sizes), "has another size"),
         (
             x().both(|it| it.sizes.unpacked = 4),
             "the size and checksum",
@@ -386,16 +392,18 @@ fn refuses_hostile_files() {
             "its size is there twice, or only behind it",
         ),
         (
-            twice.clone().with(|it| it.header.sizes = it.listed.sizes),
+            sized_behind
+                .clone()
+                .with(|it| it.header.sizes = it.listed.sizes),
             "its size is there twice, or only behind it",
         ),
         (
-            twice.clone().with(|it| it.behind[4] ^= 1),
+            sized_behind.clone().with(|it| it.behind[4] ^= 1),
             "another name, size",
         ),
         (
             // Sizes as long as in zip64.
-            twice.with(|it| it.behind.extend([0; 8])),
+            sized_behind.with(|it| it.behind.extend([0; 8])),
             "bytes or files that its list does not name",
         ),
     ] {
@@ -420,7 +428,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
             "its list of files is not before its end",
         ),
         (
-            "bytes before the first file, behind its place",
+            "bytes before the first file, which keeps its listed position",
             changed(|entries, _, end| {
                 entries.splice(..0, *b"before");
                 end.offset += 6;
@@ -428,7 +436,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
             "it is not where the list says",
         ),
         (
-            "bytes before the first file, and places that fit",
+            "bytes before the first file, and adapted positions",
             changed_archive(&moved, |entries, _, end| {
                 entries.splice(..0, *b"before");
                 end.offset += 6;

@@ -58,12 +58,12 @@ impl DevCommand {
                 let test_start = Instant::now();
                 let outcomes = cases::run(&self.folder, component);
                 times::record("the cases", test_start);
-                if !terminal::print_or_end(&last.outcomes.difference(&outcomes))? {
+                if !terminal::print_unless_closed(&last.outcomes.difference(&outcomes))? {
                     return Ok(Exit::Ok);
                 }
                 last.outcomes = outcomes;
             }
-            if !terminal::print_or_end(&[times::take_summary(start)])? {
+            if !terminal::print_unless_closed(&[times::take_summary(start)])? {
                 return Ok(Exit::Ok);
             }
             let changed = files.next_change();
@@ -72,7 +72,7 @@ impl DevCommand {
                 .map(|path| terminal::name(&path.to_string_lossy()).to_string())
                 .collect();
             let line = format_line!("changed: {}", names.join(", "));
-            if !terminal::print_or_end(&[Line::default(), line])? {
+            if !terminal::print_unless_closed(&[Line::default(), line])? {
                 return Ok(Exit::Ok);
             }
             // Skills and cases need no build.
@@ -103,13 +103,13 @@ impl DevCommand {
                 last.digest = built.inspection.digest;
                 last.size = built.inspection.size;
                 last.tools = tools;
-                terminal::print_or_end(&lines)
+                terminal::print_unless_closed(&lines)
             }
             Err(error) => {
                 error.report();
                 // The outcomes of an old component would be misleading.
                 last.component = None;
-                terminal::print_or_end(&[format_line!("not built; waiting for a change")])
+                terminal::print_unless_closed(&[format_line!("not built; waiting for a change")])
             }
         }
     }

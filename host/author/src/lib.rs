@@ -69,7 +69,7 @@ pub fn run() -> ExitCode {
     }
     if first == trace::LOCATE_ARGUMENT {
         let served = trace::serve_locations(skillhost_confine::confine_child);
-        return process::end_child(served);
+        return process::end_as_child(served);
     }
     let command_line: CommandLine = match process::parse(env::args_os().collect(), |_| {}) {
         Ok(command_line) => command_line,

@@ -61,7 +61,7 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use skillhost::Observer;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
-use skillhost_program::process::{self, end_child};
+use skillhost_program::process::{self, end_as_child};
 use skillhost_program::{inspect, panic};
 use skillhost_sandbox::engine::processors;
 use skillhost_sandbox::tool::audit::start_stderr_thread;
@@ -192,7 +192,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
     } else {
         return None;
     };
-    Some(end_child(result))
+    Some(end_as_child(result))
 }
 
 /// Runs a prepared verb in a runtime of its own.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// The verb succeeded.
     Ok = 0,
-    /// The tool answered with a failure, or the limits of its answer left out files of
+    /// The tool answered with a failure, or its answer does not have all files for
     /// `--output-dir`; `check` or `test` found an error; or a project or component is invalid.
     Failure = 1,
     /// The command line or the tool's arguments are wrong, or `respond` could not answer a

@@ -31,8 +31,8 @@ use crate::terminal;
 /// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
-/// The usual places of skills: the name for `--skills`, and the folder in the home folder and in
-/// the current one.
+/// The usual places of skills: the name for `--skills`, and the path below the home folder and
+/// below the current folder.
 const USUAL_PLACES: [(&str, &str); 2] =
     [("claude", ".claude/skills"), ("agents", ".agents/skills")];
 
@@ -52,7 +52,7 @@ pub fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
 
-/// Options that may be given before the verb, after it, or both. Both are combined.
+/// The options that may be given before the verb and after it. The program combines the two.
 #[derive(Args, Default)]
 pub struct CommonOptions {
     /// Read this configuration [default: ./skillhost.toml, confined to its
@@ -314,11 +314,11 @@ impl CommonOptions {
         Ok(())
     }
 
-    /// Reads the configuration again for a server, whose process may be confined. Returns `None` if
-    /// there is none.
+    /// Reads the configuration again for a server, whose process may be confined. Returns `None`
+    /// without `--config`.
     ///
     /// Applies only the options about grants: the server keeps its folders and its audit log.
-    pub fn load_again<S>(&self, opener: &Opener) -> anyhow::Result<Option<S>>
+    pub fn reload_for_server<S>(&self, opener: &Opener) -> anyhow::Result<Option<S>>
     where
         S: FileSettings + AsMut<Config>,
     {
@@ -331,7 +331,7 @@ impl CommonOptions {
     }
 
     /// Reads one table of the configuration again, even if other keys are invalid. Returns `None`
-    /// without a configuration.
+    /// without `--config`.
     pub fn load_table<T>(
         &self,
         opener: &Opener,
@@ -413,7 +413,8 @@ impl CommonOptions {
             ));
         }
         let mut root = self.configured_root(folder, place);
-        // The same must hold later, when a server reopens a folder that was replaced.
+        // A server reopens a folder that was replaced. The new one must be in the current folder
+        // too.
         root.root.within = Some(current_folder);
         Some(root)
     }
@@ -476,7 +477,7 @@ impl CommonOptions {
         settings.start(OWN_PROGRAM.as_ref()).map(Some)
     }
 
-    /// Reports folders of skills, and followed symlinks in them, that other users can make lead to
+    /// Reports folders of skills, and followed symlinks in them, that other users can redirect to
     /// any folder.
     pub fn report_replaceable_folders(&self, config: &Config) {
         let trust = self.trust_settings();
@@ -644,7 +645,7 @@ pub fn report_problems(host: &Host) {
     report_advice(host.catalog());
 }
 
-/// Prints advice on roots without skills. Returns whether there is any.
+/// Prints advice on roots without skills. Returns whether it printed any.
 pub fn report_advice(catalog: &Catalog) -> bool {
     let advice = catalog.advice();
     advice.iter().for_each(terminal::complain);

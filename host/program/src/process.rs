@@ -61,11 +61,11 @@ pub fn raise_descriptor_limit() {
 /// process of this program passes that argument.
 pub fn compile_for_parent(first: &OsStr) -> Option<ExitCode> {
     (first == skillhost::COMPILE_ARGUMENT)
-        .then(|| end_child(compile_component_confined(skillhost_confine::confine_child)))
+        .then(|| end_as_child(compile_component_confined(skillhost_confine::confine_child)))
 }
 
 /// Returns the exit code of a helper process, and prints its error.
-pub fn end_child(result: anyhow::Result<()>) -> ExitCode {
+pub fn end_as_child(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => Exit::Ok,
         Err(error) => {

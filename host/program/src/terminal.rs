@@ -25,7 +25,7 @@ const MAX_MESSAGE: usize = 4096;
 /// whole manifest or lock file.
 const MAX_COMPLAINT: usize = 16 << 10;
 
-/// Moves to the start of the line and erases it.
+/// The characters that move the cursor to the start of its line and erase the line.
 const ERASE_LINE: &str = "\r\x1b[K";
 
 /// The maximum number of columns of the progress line.
@@ -45,11 +45,11 @@ pub use crate::format_line;
 
 /// Returns a text as a line, shortened if it is long.
 pub fn shortened(text: &str) -> Line {
-    start_of_line(text, MAX_MESSAGE)
+    bounded_line(text, MAX_MESSAGE)
 }
 
 /// Returns a text as a line of at most `max` bytes. Escapes take bytes too.
-fn start_of_line(text: &str, max: usize) -> Line {
+fn bounded_line(text: &str, max: usize) -> Line {
     const END: &str = "…";
     let line = Line::new(&text[..text.floor_char_boundary(max + char::MAX.len_utf8())]);
     if line.as_str().len() <= max {
@@ -61,7 +61,7 @@ fn start_of_line(text: &str, max: usize) -> Line {
 
 /// Prints an error or a warning as one line on stderr.
 pub fn complain(message: impl Display) {
-    say(&start_of_line(
+    say(&bounded_line(
         &format!("skillhost: {message}"),
         MAX_COMPLAINT,
     ));
@@ -87,7 +87,7 @@ pub fn show_progress(line: &Line) {
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
     // Leave one column free: a line that wraps cannot be erased.
     let columns = columns(io::stderr()).map_or(MAX_PROGRESS_COLUMNS, |columns| columns - 1);
-    *progress = start(line.as_str(), columns.min(MAX_PROGRESS_COLUMNS)).to_owned();
+    *progress = fitting_start(line.as_str(), columns.min(MAX_PROGRESS_COLUMNS)).to_owned();
     let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
 }
 
@@ -96,8 +96,8 @@ pub fn log() -> LogStream {
     LogStream
 }
 
-/// Stderr, to which each write is a line. Guards against: a program that hangs because nobody
-/// reads its stderr.
+/// A writer to stderr that gets one line per write. Guards against: a program that hangs because
+/// nobody reads its stderr.
 pub struct LogStream;
 
 impl io::Write for LogStream {
@@ -135,7 +135,7 @@ fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
 }
 
 /// Returns the start of a text that fits a number of columns.
-fn start(text: &str, columns: usize) -> &str {
+fn fitting_start(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {
         used += c.width().unwrap_or(0);
@@ -176,7 +176,7 @@ pub fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]], width: u
 }
 
 /// Returns a line with the first cell of each row, and the other cells below it. Consecutive rows
-/// with the same first cell share its line.
+/// with the same first cell share that line.
 fn blocks<const N: usize>(rows: &[[String; N]], width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut last = None;
@@ -213,11 +213,11 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 
 /// Prints lines to stdout.
 pub fn print(lines: &[Line]) -> anyhow::Result<()> {
-    print_or_end(lines).map(drop)
+    print_unless_closed(lines).map(drop)
 }
 
 /// Prints lines to stdout. Returns `false` if the reader has closed the pipe.
-pub fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
+pub fn print_unless_closed(lines: &[Line]) -> anyhow::Result<bool> {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write(&lines)
 }
@@ -301,7 +301,7 @@ mod tests {
     fn messages_have_bounded_bytes() {
         for (part, times) in [("a", 11), ("\u{1b}", 2), ("数", 4), ("\u{e0001}", 2)] {
             for times in [times, 1000] {
-                let line = start_of_line(&part.repeat(times), 10);
+                let line = bounded_line(&part.repeat(times), 10);
                 assert!(
                     line.as_str().len() <= 10 && line.as_str().ends_with('…'),
                     "{line}"
@@ -309,7 +309,7 @@ mod tests {
             }
         }
         for text in ["", "aaaaaaaaaa", "\u{1b}1234"] {
-            assert_eq!(start_of_line(text, 10).as_str(), Line::new(text).as_str());
+            assert_eq!(bounded_line(text, 10).as_str(), Line::new(text).as_str());
         }
     }
 
@@ -348,7 +348,7 @@ mod tests {
             "a\n  skills: one, two,\n    three, four, five\n  view: x\\u{1b}"
         );
         assert!(!shown(1).is_empty());
-        assert_eq!(start("数据分析", 5), "数据");
+        assert_eq!(fitting_start("数据分析", 5), "数据");
     }
 
     #[test]

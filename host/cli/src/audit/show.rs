@@ -231,11 +231,11 @@ impl Printer {
     fn print_text(&mut self, lines: &[Line]) -> anyhow::Result<bool> {
         if !self.is_header_printed {
             self.is_header_printed = true;
-            if !terminal::print_or_end(&[format_line!("{HEADER}")])? {
+            if !terminal::print_unless_closed(&[format_line!("{HEADER}")])? {
                 return Ok(false);
             }
         }
-        terminal::print_or_end(lines)
+        terminal::print_unless_closed(lines)
     }
 }
 

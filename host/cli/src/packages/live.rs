@@ -43,7 +43,7 @@ impl LivePackages {
             options, started, ..
         } = self;
         let opener = builder.opener();
-        let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
+        let mut settings: Settings = options.reload_for_server(opener)?.unwrap_or_default();
         let trust = options.trust_settings().with_opener(opener);
         let mut messages = Vec::new();
         // The process sandbox allows only the folders that were configured at the start.

@@ -62,7 +62,7 @@ pub struct SandboxCall<'a> {
     pub skills: GrantedSkills,
     /// The scripts of the call's skill that the guest may start.
     pub scripts: Option<ScriptGate>,
-    /// The requests of the guest. `None` denies all, without a record.
+    /// The gate of the guest's requests. `None` denies all requests, without a record.
     pub requests: Option<RequestGate>,
     /// True if the outcome has a trace.
     pub is_traced: bool,
@@ -321,7 +321,7 @@ impl Sandbox {
         let pauses = state.imports.http.pauses().cloned();
         let finished = if self.engine.limited {
             // Not tokio's timeout, because the time of a person's decision does not count.
-            // Unconstrained, so that it ends even if the guest is always ready.
+            // Unconstrained, so that the time limit also stops a guest that is always ready.
             let elapsed = tokio::task::unconstrained(async {
                 match &pauses {
                     Some(pauses) => pauses.elapsed(time).await,

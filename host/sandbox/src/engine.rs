@@ -56,7 +56,7 @@ const MAX_RESIDENT: usize = 256 << 10;
 const MEMORIES_PER_SLOT: u32 = 2;
 
 /// The default memory of all calls is the machine's memory divided by this.
-const CALLS_DIVISOR: usize = 4;
+const CALLS_MEMORY_DIVISOR: usize = 4;
 
 /// The bytes of stack for host functions, in addition to the guest's stack.
 const HOST_STACK: usize = 512 << 10;
@@ -66,7 +66,7 @@ const HOST_STACK: usize = 512 << 10;
 pub struct EpochEngine {
     pub(crate) engine: Engine,
     pub(crate) bounds_checks: BoundsChecks,
-    /// `false` only in a benchmark that measures the cost of limits.
+    /// True if calls have limits. False only in a benchmark that measures the cost of limits.
     pub(crate) limited: bool,
     stack: usize,
     clock: Arc<EpochClock>,
@@ -106,7 +106,7 @@ pub struct CallSlot {
 /// Returns the limit of linear memory for all calls together, in bytes.
 pub fn calls_memory(load: &Load) -> usize {
     load.calls_memory
-        .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
+        .unwrap_or_else(|| machine::memory() / CALLS_MEMORY_DIVISOR)
 }
 
 /// Reads and opens in advance what an engine needs from the machine. A process calls this
@@ -176,7 +176,7 @@ impl EpochEngine {
         self.quotas.calls_per_tool()
     }
 
-    /// Creates the count of a call's file descriptors, within the process's budget.
+    /// Creates the counter of a call's file descriptors, within the process's budget.
     pub fn descriptors(&self) -> Arc<CallDescriptors> {
         CallDescriptors::new(Arc::clone(&self.descriptors))
     }
@@ -187,8 +187,8 @@ impl EpochEngine {
     }
 
     /// Returns the number of slots for a call of this component. A component with many
-    /// memories needs several slots, so that the pool has enough memories for each call with
-    /// slots.
+    /// memories needs several slots, so that the pool has enough memories for all running
+    /// calls.
     pub(crate) fn weight(&self, component: &Component) -> u32 {
         let memories = component
             .resources_required()
@@ -238,8 +238,8 @@ impl CallSlot {
         self
     }
 
-    /// Runs work of the call that blocks its thread, on another thread. Work for third-party guests
-    /// takes turns with them. The work holds the slot until it ends, even if the call is dropped.
+    /// Runs blocking work of the call on another thread. Work for third-party guests takes turns
+    /// with them. The work holds the slot until it ends, even if the call is dropped.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -250,7 +250,7 @@ impl CallSlot {
         let Some(turns) = turns else {
             return work.await;
         };
-        // Runs in its own task, because the guest's task needs another turn for the result.
+        // Runs in its own task, because the guest's task needs another turn to read the result.
         let task = tokio::spawn(async move { turns.run_in_one_turn(&client, work).await });
         AbortOnDropHandle::new(task).await?
     }
@@ -319,8 +319,9 @@ fn pooling(load: &Load, memory: usize) -> Config {
 
 /// Returns the bytes of each memory that stay resident between calls.
 ///
-/// All memories together keep at most a quarter of the limit for all calls, in addition to
-/// it. Guards against: holding most of a small machine's memory for calls that have ended.
+/// All memories together keep at most a quarter of the limit for all calls. The limit does
+/// not include these bytes. Guards against: holding most of a small machine's memory for
+/// calls that have ended.
 fn resident(all_memory: usize, memories: usize) -> usize {
     MAX_RESIDENT.min(all_memory / 4 / memories)
 }

@@ -372,8 +372,8 @@ mod tests {
             let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
             let quota = engine.quota("t", false, 1 << 30);
             let slot = Arc::new(engine.enter(&quota, 1).await.unwrap());
-            let (end, busy) = mpsc::channel::<()>();
-            let busy = tokio::task::spawn_blocking(move || busy.recv());
+            let (end, ended) = mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || ended.recv());
             {
                 let (skills, limits) = (skills.in_slot(&slot), Limits::default());
                 let mut page = pin!(skills.page(None, 1, &limits));
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn folders_without_documents_are_not_counted_as_hits() {
+    async fn search_skips_folders_without_skill_md() {
         let mut names: Vec<String> = (0..60).map(|number| format!("empty{number}")).collect();
         names.extend((0..7).map(|number| format!("s{number}")));
         let (skills, _index, _root) = indexed_folders(names);
@@ -544,7 +544,7 @@ mod tests {
         runtime.block_on(async {
             let names = (0..30).map(|number| format!("empty{number}")).collect();
             let (skills, inner, _root) = indexed_folders(names);
-            let (begun, has_begun) = mpsc::channel();
+            let (begun, receiver) = mpsc::channel();
             let catalog = Arc::clone(&skills.inner.as_ref().unwrap().catalog);
             let index = AbandonedIndex {
                 inner: Arc::clone(&inner),
@@ -555,7 +555,7 @@ mod tests {
                 let limits = Limits::default();
                 let mut found = pin!(skills.find("tea".to_owned(), 1, &limits));
                 assert!(poll_fn(|task| Poll::Ready(found.as_mut().poll(task).is_pending())).await);
-                has_begun.recv().unwrap();
+                receiver.recv().unwrap();
             }
             // The only thread runs this after the search.
             tokio::task::spawn_blocking(|| ()).await.unwrap();

@@ -55,10 +55,10 @@ impl OpenFile {
             return Ok((Vec::new(), false));
         }
         if let Some(bytes) = self.pinned.get() {
-            return Ok(part(bytes, length, offset));
+            return Ok(read_part(bytes, length, offset));
         }
-        // The buffer has the size of the rest of the file, so that one system call is enough for an
-        // ordinary file. It has one byte more, which stays empty if the file has ended.
+        // The buffer has the size of the rest of the file, so that one system call reads an
+        // ordinary file. It has one more byte, which stays unused if the file ends there.
         let rest = self
             .file
             .metadata()?
@@ -83,7 +83,7 @@ impl OpenFile {
     /// file.
     pub(crate) fn read_some(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         if let Some(bytes) = self.pinned.get() {
-            return Ok(part(bytes, length as u64, offset).0);
+            return Ok(read_part(bytes, length as u64, offset).0);
         }
         let mut bytes = vec![0; length];
         let read = self.file.read_at(&mut bytes, offset)?;
@@ -93,7 +93,7 @@ impl OpenFile {
 }
 
 /// Returns up to `length` bytes of a file in memory, and whether the file ended.
-pub(crate) fn part(all: &[u8], length: u64, offset: u64) -> (Vec<u8>, bool) {
+pub(crate) fn read_part(all: &[u8], length: u64, offset: u64) -> (Vec<u8>, bool) {
     let start = usize::try_from(offset).map_or(all.len(), |at| at.min(all.len()));
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let end = start.saturating_add(length).min(all.len());

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_call_keeps_slot_until_files_drop() {
+    fn abandoned_call_keeps_slot_until_gathering_ends() {
         with_one_thread(async |fixture, busy| {
             let Fixture {
                 engine, view, slot, ..

@@ -143,8 +143,8 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
         // Not `Yield`, which wakes the task at once. While guests compute on every
         // thread, the runtime would then not check its timers and sockets for 61 turns,
         // more than half a second.
-        let others = Box::pin(tokio::task::yield_now());
-        Ok(UpdateDeadline::YieldCustom(1, others))
+        let next_turn = Box::pin(tokio::task::yield_now());
+        Ok(UpdateDeadline::YieldCustom(1, next_turn))
     });
     store
 }

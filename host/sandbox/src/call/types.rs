@@ -151,8 +151,8 @@ pub(super) type RawCallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// The result of `call`.
 pub(super) type RawCallResult = (Result<RawOutput, RawFailure>,);
 
-/// Returns the preopen of a call's folder with its mount point, and the guest's description
-/// of the folder.
+/// Returns the preopen of a call's folder with its mount point, and the folder's description
+/// for the guest.
 pub(super) fn folder_parameter(
     folder: Option<Result<CallFolder, FolderError>>,
 ) -> (Option<(Folder, String)>, RawFolder) {

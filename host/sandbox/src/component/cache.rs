@@ -53,7 +53,7 @@ const MAX_INDEX_BYTES: u64 = 128 << 20;
 const PAGE: usize = 4096;
 
 /// The age at which an unfinished entry counts as abandoned.
-const UNFINISHED: Duration = Duration::from_secs(60 * 60);
+const UNFINISHED_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// The longest wait for another compiling process. Guards against: a stopped process.
 const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
@@ -63,7 +63,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The time after which an unread entry is removed. Guards against: a disk that fills with
 /// each build of a component.
-const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The version of the entries' format, which is part of their names.
 const FORMAT: u32 = 4;
@@ -90,15 +90,15 @@ impl ComponentCache {
     }
 
     /// Locks the compilation of a component against other processes and threads. Waits
-    /// while another one compiles it. Returns `None` if locking fails. Two processes can then
+    /// while one of them compiles it. Returns `None` if locking fails. Two processes can then
     /// compile the component at the same time.
     ///
     /// A confined process also waits for unconfined processes, because it can use their
     /// entries. An unconfined process does not wait for confined processes, because it must not
     /// use their entries.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
-        let (own, others) = self.folders.split_first()?;
-        let folder = &own.handle;
+        let (for_new, others) = self.folders.split_first()?;
+        let folder = &for_new.handle;
         let name = format!("{}.lock", key.0);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = || rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
@@ -164,7 +164,7 @@ fn wait_for_lock(
 ) -> Result<OwnedFd, Errno> {
     let start = Instant::now();
     loop {
-        // The other process removes the file when it is done.
+        // Opens the file at each attempt, because the other process removes it at the end.
         let file = open()?;
         match flock(&file, operation) {
             Ok(()) => return Ok(file),
@@ -185,7 +185,7 @@ pub(crate) struct CompileLock<'a> {
 
 impl Drop for CompileLock<'_> {
     fn drop(&mut self) {
-        // Waiting processes have the file open, or create another one.
+        // A waiting process opens the file at each attempt, and creates it if it is missing.
         let _ = self.folder.remove_file(&self.name);
     }
 }
@@ -247,8 +247,8 @@ impl CacheFolder {
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
         let status = rustix::fs::fstat(&file)?;
         let size = u64::try_from(status.st_size)?;
-        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
-        if !regular || status.st_nlink != 1 || !is_ours_alone(&status) || size > max {
+        let is_regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        if !is_regular || status.st_nlink != 1 || !is_ours_alone(&status) || size > max {
             bail!("the file is not an entry of this host");
         }
         let Some(length) = size.checked_sub(CHECKSUM_BYTES as u64) else {
@@ -262,12 +262,12 @@ impl CacheFolder {
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
-        // A killed process with the same id may have left one.
+        // A killed process with the same id may have left this file.
         let _ = self.handle.remove_file(&unfinished);
         let written = self.write_new(&unfinished, bytes);
         let written = written.and_then(|()| self.handle.rename(&unfinished, &self.handle, name));
         if written.is_err() {
-            // On a full disk, it would take the remaining space.
+            // On a full disk, the unfinished file would use up the remaining space.
             let _ = self.handle.remove_file(&unfinished);
         }
         written
@@ -308,11 +308,12 @@ impl CacheFolder {
 /// Guards against: removing other files in a folder that was named as the cache by mistake.
 fn max_age(name: &str) -> Option<Duration> {
     if let Some(entry) = name.strip_suffix(".lock") {
+        // A process that finishes the compilations of an ended server has a lock `successor-…`.
         let is_own = is_entry_name(entry)
             || entry
                 .strip_prefix("successor-")
                 .is_some_and(|rest| is_hex(rest, 16));
-        return is_own.then_some(UNFINISHED);
+        return is_own.then_some(UNFINISHED_AGE);
     }
     if let Some(unfinished) = name.strip_suffix(".part") {
         let mut parts = unfinished.rsplitn(3, '.');
@@ -321,9 +322,9 @@ fn max_age(name: &str) -> Option<Duration> {
             .take(2)
             .all(|part| part.parse::<u32>().is_ok());
         let is_own = are_numbers && parts.next().is_some_and(is_entry_name);
-        return is_own.then_some(UNFINISHED);
+        return is_own.then_some(UNFINISHED_AGE);
     }
-    is_entry_name(name).then_some(UNUSED)
+    is_entry_name(name).then_some(UNUSED_AGE)
 }
 
 /// Returns whether a name has the form of [`CodeKey`], [`DefinitionsKey`] or [`IndexEntry`].

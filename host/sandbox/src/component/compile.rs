@@ -105,13 +105,13 @@ pub fn compile_component() -> anyhow::Result<()> {
 }
 
 /// Runs the compiler process like [`compile_component`], and calls `confine` before it
-/// reads a component. Does not call it if the process keeps compiled functions in a file.
+/// reads a component. Does not call `confine` if the process keeps compiled functions in a file.
 pub fn compile_component_confined(
     confine: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let functions = std::env::var_os(FUNCTIONS);
-    // Only `skillhost build` lets this process write a file, and it has already run the
-    // project's code.
+    // Only `skillhost build`, which has already run the project's code, lets this process write
+    // a file.
     let largest_file = functions.as_ref().map_or(0, |_| functions::MAX_BYTES);
     limit_this_process(largest_file).context("cannot limit the compiling process")?;
     if functions.is_none() {

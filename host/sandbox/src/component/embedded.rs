@@ -52,8 +52,8 @@ impl EmbeddedComponent {
     /// Returns the SHA-256 of the component, in hex.
     pub fn digest(&self) -> &'static str {
         let mut lines = SUMS.lines().filter_map(|line| line.split_once("  "));
-        let file = |file: &str| file.strip_suffix(".wasm") == Some(self.name);
-        let listed = lines.find_map(|(digest, name)| file(name).then_some(digest));
+        let is_this = |file: &str| file.strip_suffix(".wasm") == Some(self.name);
+        let listed = lines.find_map(|(digest, file)| is_this(file).then_some(digest));
         // A test checks that all are listed.
         listed.unwrap_or_default()
     }

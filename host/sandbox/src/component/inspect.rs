@@ -183,9 +183,9 @@ impl Inspector {
 /// Inspects a component file. `compiler` is the program that compiles it; `None`
 /// compiles it in this process.
 pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
-    let mut inspect = Inspector::of(path);
-    inspect.compiler = compiler.map(Path::to_owned);
-    inspect.run().await
+    let mut inspector = Inspector::of(path);
+    inspector.compiler = compiler.map(Path::to_owned);
+    inspector.run().await
 }
 
 async fn inspect_loaded(

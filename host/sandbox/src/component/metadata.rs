@@ -137,7 +137,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn last_repeated_section_of_component_counts() {
+    fn uses_last_of_repeated_sections() {
         let bytes = component(&[
             ("component-name", &name(b"look-up")),
             ("version", b"1.0.0"),

@@ -172,14 +172,14 @@ fn read_reason<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 }
 
 fn read_secrets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SecretNeed>, D::Error> {
-    from.deserialize_map(Secrets)
+    from.deserialize_map(SecretsVisitor)
 }
 
 /// A reader of the table of secrets. Checks each secret with its name, so that an error names
-/// its position in the JSON.
-struct Secrets;
+/// the secret's position in the JSON.
+struct SecretsVisitor;
 
-impl<'de> Visitor<'de> for Secrets {
+impl<'de> Visitor<'de> for SecretsVisitor {
     type Value = Vec<SecretNeed>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for Secrets {
             if secrets.iter().any(|need| need.secret.name() == name) {
                 return Err(A::Error::custom("a secret has the name of an earlier one"));
             }
-            secrets.push(map.next_value_seed(NamedSecret(name))?);
+            secrets.push(map.next_value_seed(SecretSeed(name))?);
             check_count(secrets.len(), "secrets")?;
         }
         Ok(secrets)
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for Secrets {
 }
 
 /// A reader of the secret with this name.
-struct NamedSecret(String);
+struct SecretSeed(String);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "expected a `[secrets.NAME]` table")]
@@ -211,7 +211,7 @@ struct RawSecret {
     why: String,
 }
 
-impl<'de> DeserializeSeed<'de> for NamedSecret {
+impl<'de> DeserializeSeed<'de> for SecretSeed {
     type Value = SecretNeed;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<SecretNeed, D::Error> {

@@ -60,7 +60,8 @@ pub struct ToolComponent {
     /// The linked component, or the reason why it cannot be prepared. An error stays, so that
     /// later calls do not compile the component again.
     sandbox: OnceLock<Result<Sandbox, String>>,
-    /// The lock of the call that prepares the component. Other calls wait without a thread.
+    /// The lock of the call that prepares the component. Other calls wait without blocking a
+    /// thread.
     first_call: tokio::sync::Mutex<()>,
     /// The lock of the compiling thread, which continues if its call is dropped.
     compiling: Mutex<()>,

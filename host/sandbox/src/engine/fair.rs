@@ -30,7 +30,7 @@ struct Permits {
     clock: u64,
 }
 
-/// A client of a semaphore.
+/// A client that holds permits of a semaphore or waits for some.
 #[derive(Debug, Default)]
 struct Holder {
     held: usize,
@@ -48,7 +48,7 @@ struct Waiter {
 }
 
 /// A call's wait for permits. Dropping it removes the call from the queue.
-struct Waiting<'a> {
+struct WaitGuard<'a> {
     semaphore: &'a FairSemaphore,
     client: &'a ClientName,
     id: u64,
@@ -78,16 +78,16 @@ impl FairSemaphore {
 
     /// Waits for permits. Return them with [`release`](Self::release).
     pub(super) async fn acquire(&self, client: &ClientName, wanted: usize) {
-        let (granted, is_granted) = oneshot::channel();
-        let mut waiting = Waiting {
+        let (sender, receiver) = oneshot::channel();
+        let mut guard = WaitGuard {
             semaphore: self,
             client,
-            id: self.lock().wait(client, wanted, granted),
+            id: self.lock().wait(client, wanted, sender),
             wanted,
             is_done: false,
         };
         // The sender is never dropped before it is used.
-        waiting.is_done = is_granted.await.is_ok();
+        guard.is_done = receiver.await.is_ok();
     }
 
     pub(super) fn release(&self, client: &ClientName, permits: usize) {
@@ -140,7 +140,7 @@ impl Permits {
             };
             let client = client.clone();
             self.give(&client, first.wanted);
-            // This fails if the future is being dropped, which returns the permits.
+            // This fails if the future is being dropped. Its guard then returns the permits.
             let _ = first.granted.send(());
         }
     }
@@ -165,7 +165,7 @@ impl Permits {
     }
 
     /// Removes a waiting call. Returns `false` if it already has its permits.
-    fn leave(&mut self, client: &ClientName, id: u64) -> bool {
+    fn stop_waiting(&mut self, client: &ClientName, id: u64) -> bool {
         let Some(holder) = self.clients.get_mut(client) else {
             return false;
         };
@@ -189,11 +189,11 @@ impl Permits {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             let mut permits = self.semaphore.lock();
-            if !permits.leave(self.client, self.id) {
+            if !permits.stop_waiting(self.client, self.id) {
                 permits.take_back(self.client, self.wanted);
             }
         }
@@ -212,9 +212,15 @@ struct Usage {
 }
 
 impl FairBudget {
-    /// Takes units, if all calls then hold at most `max`. A client may always hold `own` units
-    /// if enough are left. Returns whether it took them.
-    pub(super) fn take(&self, client: &ClientName, units: usize, own: usize, max: usize) -> bool {
+    /// Takes units, if all calls then hold at most `max`. A client may always hold
+    /// `guaranteed` units if enough are left. Returns whether it took them.
+    pub(super) fn take(
+        &self,
+        client: &ClientName,
+        units: usize,
+        guaranteed: usize,
+        max: usize,
+    ) -> bool {
         let mut usage = self.lock();
         let total = usage.total.checked_add(units);
         let Some(total) = total.filter(|total| *total <= max) else {
@@ -223,8 +229,8 @@ impl FairBudget {
         if let Some(client) = client {
             let before = usage.by_client.get(client).copied().unwrap_or_default();
             let after = before + units;
-            let of_others = usage.total - before;
-            if after > own && after > (max - of_others) / 2 {
+            let held_by_others = usage.total - before;
+            if after > guaranteed && after > (max - held_by_others) / 2 {
                 return false;
             }
             usage.by_client.insert(Arc::clone(client), after);
@@ -340,7 +346,7 @@ mod tests {
         let semaphore = FairSemaphore::new(2);
         let (one, other) = (client("one"), client("other"));
         assert!(semaphore.try_acquire(&None, 2));
-        // A call that waits for two permits also keeps the first from others.
+        // A call that waits for two permits also blocks a single free one.
         let heavy = wait(&semaphore, &one, 2);
         let mut light = wait(&semaphore, &other, 1);
         semaphore.release(&None, 1);

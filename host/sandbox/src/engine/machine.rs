@@ -6,17 +6,17 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
 
-/// The bytes of memory to assume if they are unknown.
-const UNKNOWN: usize = 1 << 30;
+/// The bytes of memory to assume if the real number is unknown.
+const ASSUMED_MEMORY: usize = 1 << 30;
 
 /// Returns the bytes of memory available to this process. Caches the first result.
 pub(super) fn memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
-    *MEMORY.get_or_init(|| memory_below(Path::new("/")))
+    *MEMORY.get_or_init(|| read_memory(Path::new("/")))
 }
 
 /// Reads the available memory. `root` has the folders `/proc` and `/sys`.
-fn memory_below(root: &Path) -> usize {
+fn read_memory(root: &Path) -> usize {
     let machine = number(&root.join("proc/meminfo"), |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib: usize = line?.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
@@ -35,7 +35,7 @@ fn memory_below(root: &Path) -> usize {
         };
         limit(&root.join(mount), Path::new(group), file)
     });
-    limits.chain(machine).min().unwrap_or(UNKNOWN)
+    limits.chain(machine).min().unwrap_or(ASSUMED_MEMORY)
 }
 
 /// Returns the lowest limit of a group and its ancestors. In a container, the group's name can
@@ -74,7 +74,7 @@ mod tests {
         const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
         const GROUPS: &str = "proc/self/cgroup";
         let cases: [(&[(&str, &str)], usize); 9] = [
-            (&[], UNKNOWN),
+            (&[], ASSUMED_MEMORY),
             (&[MACHINE], 8000 << 10),
             (
                 &[
@@ -141,7 +141,7 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, text).unwrap();
             }
-            assert_eq!(memory_below(root.path()), expected, "{files:?}");
+            assert_eq!(read_memory(root.path()), expected, "{files:?}");
         }
     }
 

@@ -238,12 +238,12 @@ impl CallQuota {
             return Some(slots);
         }
         let _place = QueuePlace::take(self)?;
-        Some(slots.take().await)
+        Some(slots.wait_for_rest().await)
     }
 
     /// Waits for `weight` slots without counting as waiting.
     pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Slots {
-        Slots::new(self, weight).take().await
+        Slots::new(self, weight).wait_for_rest().await
     }
 
     /// Takes memory for a call, if every group has enough. Return it with
@@ -321,7 +321,7 @@ impl Slots {
     }
 
     /// Waits for the missing slots.
-    async fn take(mut self) -> Self {
+    async fn wait_for_rest(mut self) -> Self {
         while let Some((slots, wanted)) = self.next() {
             slots.acquire(&self.quota.client, wanted).await;
             self.groups += 1;
@@ -361,23 +361,26 @@ mod tests {
     }
 
     /// Starts as many calls of this weight as there are slots.
-    fn enter(quota: &Arc<CallQuota>, weight: u32) -> Vec<Slots> {
-        let one = || {
+    fn fill_slots(quota: &Arc<CallQuota>, weight: u32) -> Vec<Slots> {
+        let start = || {
             let mut slots = Slots::new(quota, weight);
             slots.take_now().then_some(slots)
         };
-        std::iter::from_fn(one).take(10_000).collect()
+        std::iter::from_fn(start).take(10_000).collect()
     }
 
     #[test]
     fn host_work_leaves_slots_to_built_in_tools() {
         let quotas = quotas(8, 8, Some(8));
-        let third_party = enter(&quotas.for_tool("third_party", false, 1), 1);
+        let third_party = fill_slots(&quotas.for_tool("third_party", false, 1), 1);
         assert_eq!(third_party.len(), 7);
-        assert_eq!(enter(&quotas.for_host(), 1).len(), 0);
-        assert_eq!(enter(&quotas.for_tool("read_skill", true, 1), 1).len(), 1);
+        assert_eq!(fill_slots(&quotas.for_host(), 1).len(), 0);
+        assert_eq!(
+            fill_slots(&quotas.for_tool("read_skill", true, 1), 1).len(),
+            1
+        );
         drop(third_party);
-        assert_eq!(enter(&quotas.for_host(), 1).len(), 7);
+        assert_eq!(fill_slots(&quotas.for_host(), 1).len(), 7);
     }
 
     #[test]
@@ -394,14 +397,14 @@ mod tests {
             let quotas = quotas(calls, 0, per_tool);
             let about = format!("{calls} {per_tool:?}");
             let tool = |number: u32| quotas.for_tool(&number.to_string(), false, 0);
-            let first = enter(&tool(0), 1);
+            let first = fill_slots(&tool(0), 1);
             assert_eq!(first.len(), tool_slots, "{about}");
             let tools: Vec<_> = (1..calls).map(tool).collect();
-            let rest: Vec<_> = tools.iter().flat_map(|tool| enter(tool, 1)).collect();
+            let rest: Vec<_> = tools.iter().flat_map(|tool| fill_slots(tool, 1)).collect();
             assert_eq!(first.len() + rest.len(), third_party_slots, "{about}");
             let built_in = quotas.for_tool("read", true, 0);
             let left = (calls as usize - third_party_slots).min(quotas.tool_size.slots as usize);
-            assert_eq!(enter(&built_in, 1).len(), left, "{about}");
+            assert_eq!(fill_slots(&built_in, 1).len(), left, "{about}");
             drop((first, rest));
             assert_eq!(quotas.occupied(), (0, 0), "{about}");
         }
@@ -425,7 +428,7 @@ mod tests {
         let quotas = quotas(8, 0, Some(8));
         let heavy = quotas.for_tool("heavy", false, 0);
         // Third-party tools have seven slots.
-        let calls = enter(&heavy, 3);
+        let calls = fill_slots(&heavy, 3);
         assert_eq!((calls.len(), quotas.occupied().0), (2, 6));
         drop(calls);
         assert_eq!(quotas.occupied().0, 0);
@@ -437,7 +440,7 @@ mod tests {
             let quotas = quotas(calls, 0, Some(1));
             let weight = 4.min(quotas.max_slots());
             let heavy = quotas.for_tool("heavy", false, 0);
-            assert_eq!(enter(&heavy, weight).len(), 1, "{calls}");
+            assert_eq!(fill_slots(&heavy, weight).len(), 1, "{calls}");
         }
     }
 
@@ -448,7 +451,7 @@ mod tests {
             quotas.for_tool("greedy", false, 0),
             quotas.for_tool("other", false, 0),
         );
-        let _running = enter(&greedy, 1);
+        let _running = fill_slots(&greedy, 1);
         let mut waiting: Vec<_> = (0..16).map(|_| Box::pin(greedy.enter(1))).collect();
         let mut refused = 0;
         for call in &mut waiting {
@@ -481,14 +484,14 @@ mod tests {
     }
 
     #[test]
-    fn flooding_client_refuses_no_call_of_others() {
+    fn flooding_client_leaves_queue_places_to_others() {
         // A tool has two slots, and a quarter of the queue.
         for (queue, greedy_waiting, other_waiting) in [(4, 1, 1), (16, 2, 1), (64, 8, 4)] {
             let quotas = quotas(8, queue, None);
             let tool = quotas.for_tool("tool", true, 0);
             let [greedy, other] =
                 ["greedy", "other"].map(|name| tool.for_client(Some(name.into())));
-            let running = enter(&greedy, 1);
+            let running = fill_slots(&greedy, 1);
             assert_eq!(running.len(), 2);
             let waiting = flood(&greedy);
             assert_eq!(waiting.len(), greedy_waiting, "{queue}");

@@ -1,7 +1,7 @@
 //! Turns limit the number of third-party guests that compute at a time. A guest runs until
 //! it waits, or for 10 ms. Then it yields to the next guest, preferably of another client.
 //! Guests that wait for a turn are not in the runtime's queue, so a call of a built-in tool
-//! waits only for the few that have one.
+//! waits only for the few that have a turn.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -81,7 +81,7 @@ impl Turns {
             if let Poll::Ready(done) = polled {
                 return done;
             }
-            // Waits until the guest wakes this task, because it can continue.
+            // Waits until the guest can continue and wakes this task.
             let mut woken = false;
             poll_fn(|_| {
                 if std::mem::replace(&mut woken, true) {

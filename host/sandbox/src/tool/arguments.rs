@@ -40,7 +40,7 @@ pub struct Schema {
     properties: Vec<String>,
     required: Vec<String>,
     /// True if the schema refuses unknown properties.
-    closed: bool,
+    refuses_unknown: bool,
     /// The nullable properties. A null for any other optional property counts as absent.
     nullable: Vec<String>,
     /// The schemas of the properties, to remove nulls inside their values.
@@ -108,7 +108,7 @@ impl Schema {
                     .collect()
             })
             .unwrap_or_default();
-        let closed = match schema.get("additionalProperties") {
+        let refuses_unknown = match schema.get("additionalProperties") {
             None | Some(Value::Bool(false)) => !schema.contains_key("patternProperties"),
             Some(_) => false,
         };
@@ -127,7 +127,7 @@ impl Schema {
             validator: OnceLock::new(),
             properties: properties.keys().cloned().collect(),
             required,
-            closed,
+            refuses_unknown,
             nullable,
             property_schemas: properties,
         })
@@ -205,7 +205,7 @@ impl Schema {
         let mut required = self.required.iter();
         let missing = required.find(|name| !arguments.contains_key(*name));
         let missing = missing.map(|name| format!("Missing required argument: '{}'", short(name)));
-        let mut names = arguments.keys().filter(|_| self.closed);
+        let mut names = arguments.keys().filter(|_| self.refuses_unknown);
         let unknown = names.find(|name| !self.properties.contains(name));
         let unknown = unknown.map(|name| {
             let nearest = suggest::nearest(name, self.properties.iter().map(String::as_str));

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::budget::{BudgetCharge, ViewBudget};
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
-use crate::open_file::{OpenFile, part};
+use crate::open_file::{OpenFile, read_part};
 use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
 use skillhost_skills::guard::FileStatus;
@@ -225,7 +225,7 @@ impl FileHandle {
         }
         let mut state = lock(&self.node.state);
         if let FileContent::Memory(bytes) = &state.content {
-            let read = part(&bytes.bytes, length, offset);
+            let read = read_part(&bytes.bytes, length, offset);
             if !state.is_noted
                 && let Some(names) = &self.names
             {

@@ -28,8 +28,8 @@ impl ResourceLimiter for StoreState {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         // The runtime also passes its own maximum, which is at least the limit.
-        let own = maximum.filter(|maximum| *maximum < self.limits.table_elements);
-        if is_above_maximum(desired, own) {
+        let component_maximum = maximum.filter(|maximum| *maximum < self.limits.table_elements);
+        if is_above_maximum(desired, component_maximum) {
             return Ok(false);
         }
         let more = desired.saturating_sub(current);
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignores_growth_above_own_maximum() {
+    fn finds_growth_above_maximum_of_component() {
         for (desired, maximum, above) in [
             (2, Some(1), true),
             (1, Some(1), false),

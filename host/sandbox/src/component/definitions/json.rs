@@ -20,7 +20,7 @@ struct DefinitionJson {
     text_property: Option<String>,
     #[serde(with = "FormJson")]
     model_reads: Form,
-    // The host sets them, by the grant.
+    // The host sets the effects according to the grant.
     #[serde(skip)]
     effects: Effects,
 }

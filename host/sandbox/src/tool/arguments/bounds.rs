@@ -49,8 +49,8 @@ const MAX_CHECKS: usize = 4_000_000;
 /// have the same hash, as some large numbers do.
 const MAX_PAIRS: usize = 10_000_000_000;
 
-/// The maximum bytes of the errors that a check creates. For each value of a schema, an error can
-/// copy each checked value, its path, and a text of the schema.
+/// The maximum bytes of the errors that the search for a mismatch creates. For each value of a
+/// schema, an error can copy each checked value, its path, and a text of the schema.
 const SEARCH_BYTES: usize = 64 << 20;
 
 /// The bytes of an error without what it copies.
@@ -62,7 +62,7 @@ pub(super) struct SchemaSize {
     values: usize,
     /// The number of checks of one value with all parts of the schema.
     checks: usize,
-    /// The number of these checks that match a pattern.
+    /// The number of these checks that apply a pattern.
     pub(super) patterns: usize,
     /// The number of these checks that compare items, for `uniqueItems`.
     unique: usize,
@@ -192,10 +192,10 @@ impl SchemaSize {
     pub(super) fn of(schema: &Value, what: &str) -> anyhow::Result<Self> {
         let mut size = Self::default();
         let mut paths = 0;
-        let own_name = schema.get("$id").and_then(Value::as_str);
+        let id = schema.get("$id").and_then(Value::as_str);
         let mut rest = vec![Part {
             value: schema,
-            path: own_name.map_or(0, str::len),
+            path: id.map_or(0, str::len),
             times: 1,
             in_unevaluated: false,
         }];

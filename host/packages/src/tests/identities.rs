@@ -75,14 +75,14 @@ fn accepts_signature_made_before_certificate_expired() {
         git_ref: None,
         ..Signing::default()
     };
-    let of_person = SignerIdentity {
+    let person_identity = SignerIdentity {
         identity: person.identity.clone(),
         issuer: person.issuer.clone(),
         repository: None,
         git_ref: None,
     };
-    let found = case.verify(of_person.clone(), &case.sign(&person));
-    assert_eq!(found, Ok(of_person));
+    let found = case.verify(person_identity.clone(), &case.sign(&person));
+    assert_eq!(found, Ok(person_identity));
 }
 
 #[test]
@@ -203,8 +203,9 @@ fn timestamp_proves_time_of_signature() {
     assert_eq!(found.identity, signing.identity);
 
     let data = "/verificationMaterial/timestampVerificationData";
-    let mut of_other_bytes = good.clone();
-    *of_other_bytes.pointer_mut(data).unwrap() = case.sign(&signing).pointer(data).unwrap().clone();
+    let mut foreign_timestamp = good.clone();
+    *foreign_timestamp.pointer_mut(data).unwrap() =
+        case.sign(&signing).pointer(data).unwrap().clone();
     let mut unlogged = good.clone();
     unlogged["verificationMaterial"]["tlogEntries"] = json!([]);
     let late = Signing {
@@ -212,16 +213,16 @@ fn timestamp_proves_time_of_signature() {
         ..signing.clone()
     };
     // The time of a log does not replace a timestamp that is too late.
-    let late_beside_log = Signing {
+    let late_but_logged = Signing {
         has_time: true,
         ..late.clone()
     };
     for (bundle, why) in [
-        (of_other_bytes, "no timestamp authority"),
+        (foreign_timestamp, "no timestamp authority"),
         (unlogged, "the bundle is invalid"),
         (case.sign(&late), "was not valid when it was signed"),
         (
-            case.sign(&late_beside_log),
+            case.sign(&late_but_logged),
             "was not valid when it was signed",
         ),
     ] {

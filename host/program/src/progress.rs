@@ -98,7 +98,7 @@ struct Progress {
 struct RunningWork {
     work: Vec<String>,
     /// A sender that is dropped when the last work has ended.
-    reporter: Option<mpsc::Sender<()>>,
+    end_signal: Option<mpsc::Sender<()>>,
 }
 
 impl Progress {
@@ -116,9 +116,9 @@ impl Progress {
         running.work.push(work);
         if self.is_interactive {
             terminal::show_progress(&progress_line(&running.work));
-        } else if running.reporter.is_none() {
-            let (reporter, ended) = mpsc::channel();
-            running.reporter = Some(reporter);
+        } else if running.end_signal.is_none() {
+            let (end_signal, ended) = mpsc::channel();
+            running.end_signal = Some(end_signal);
             let this = self.clone();
             // If no thread can start, nothing is reported.
             let _ = thread::Builder::new().spawn(move || this.report(&ended));
@@ -133,7 +133,7 @@ impl Progress {
         if self.is_interactive {
             terminal::show_progress(&progress_line(&running.work));
         } else if running.work.is_empty() {
-            running.reporter = None;
+            running.end_signal = None;
         }
     }
 
@@ -182,10 +182,10 @@ mod tests {
         progress.end("two");
         progress.end("one");
         assert_eq!(line(), "two");
-        assert!(progress.lock().reporter.is_some());
+        assert!(progress.lock().end_signal.is_some());
         progress.end("two");
         assert_eq!(line(), "");
-        // The reporter ends without a report.
-        assert!(progress.lock().reporter.is_none());
+        // The thread for reports ends without a report.
+        assert!(progress.lock().end_signal.is_none());
     }
 }

@@ -146,13 +146,13 @@ impl ExternalCheckpoints {
     /// Does not report checkpoints that are older than the log's first record of their chain.
     ///
     /// `is_empty` means that the log has no records. `is_any_proven` means that at least one chain
-    /// in the log is proven. `is_explained` means that a reported gap explains why checkpoints
-    /// between two records are missing.
+    /// in the log is proven. `has_problems` means that problems were reported, which may explain
+    /// why checkpoints between two records are missing.
     pub(crate) fn report_missing(
         self,
         is_empty: bool,
         is_any_proven: bool,
-        is_explained: bool,
+        has_problems: bool,
         mut report: impl FnMut(u64, String),
     ) {
         for (name, chain) in self.chains {
@@ -172,7 +172,7 @@ impl ExternalCheckpoints {
                 .range(first..=last)
                 .map(|(number, _)| *number)
                 .collect();
-            if let (Some(sequence), false) = (missing.first(), is_explained) {
+            if let (Some(sequence), false) = (missing.first(), has_problems) {
                 let others = match missing.len() {
                     1 => String::new(),
                     more => format!(", and {} later", count(more - 1, "checkpoint")),

@@ -326,8 +326,8 @@ impl Verifier {
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
-        let is_explained = self.problem_count() > 0;
-        external.report_missing(is_empty, is_proven, is_explained, |sequence, problem| {
+        let has_problems = self.problem_count() > 0;
+        external.report_missing(is_empty, is_proven, has_problems, |sequence, problem| {
             self.add_problem(Some(sequence), problem);
         });
         self.report

@@ -6,6 +6,7 @@ use super::report::{Outcome, Reason, Recorder, Rule};
 use super::scratch::SKILL;
 use super::trial::Trial;
 use super::wording::{CallResult, answered_or_failed, describe, quoted};
+use skillhost::FolderRule;
 use skillhost::message::{model_text, program_text};
 
 pub(super) const RULES: &[Rule] = &[CONTAINED, ODD, SKILL_NAMES];
@@ -63,8 +64,9 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
 }
 
 async fn outside_paths(trial: &Trial<'_>) -> Outcome {
-    let Some(property) = path_property(trial) else {
-        return skipped_without_path();
+    let property = match path_property(trial) {
+        Ok(property) => property,
+        Err(skipped) => return skipped,
     };
     let secret = trial.scratch.secret().display().to_string();
     for path in OUTSIDE_PATHS {
@@ -78,8 +80,9 @@ async fn outside_paths(trial: &Trial<'_>) -> Outcome {
 }
 
 async fn odd_paths(trial: &Trial<'_>) -> Outcome {
-    let Some(property) = path_property(trial) else {
-        return skipped_without_path();
+    let property = match path_property(trial) {
+        Ok(property) => property,
+        Err(skipped) => return skipped,
     };
     let long = "a".repeat(LONG_NAME);
     let deep = "a/".repeat(LONG_NAME);
@@ -118,8 +121,9 @@ async fn odd_paths(trial: &Trial<'_>) -> Outcome {
 }
 
 async fn skill_names(trial: &Trial<'_>) -> Outcome {
-    let Some(folder_rule) = trial.folder_rule() else {
-        return Outcome::skipped("it reads no skill", "");
+    let folder_rule = match folder_rule(trial) {
+        Ok(rule) => rule,
+        Err(skipped) => return skipped,
     };
     let secret = trial.scratch.secret();
     let outside = secret.parent().unwrap_or(&secret).display().to_string();
@@ -155,21 +159,29 @@ fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<()
     })
 }
 
-/// Returns the property that holds a path, if the sample names the scratch skill.
-fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
-    let folder_rule = trial.folder_rule()?;
-    let skill = trial
-        .sample
-        .get(&folder_rule.skill_property)
-        .and_then(Value::as_str);
-    (skill == Some(SKILL)).then_some(folder_rule.path_property.as_deref()?)
+/// Returns the rule for the tool's folder, or the outcome of checks that need one.
+fn folder_rule<'a>(trial: &'a Trial<'_>) -> Result<&'a FolderRule, Outcome> {
+    trial
+        .folder_rule()
+        .ok_or_else(|| Outcome::skipped("it reads no skill", ""))
 }
 
-fn skipped_without_path() -> Outcome {
-    Outcome::skipped(
-        "its definition does not say which property holds a path, and the definition of a typed \
-         function cannot say so; to test paths, write a case with a path such as \
-         `../../etc/passwd`",
-        "",
-    )
+/// Returns the property that holds a path, or the outcome of checks that need one.
+fn path_property<'a>(trial: &'a Trial<'_>) -> Result<&'a str, Outcome> {
+    let rule = folder_rule(trial)?;
+    let skill = trial.sample.get(&rule.skill_property);
+    if skill.and_then(Value::as_str) != Some(SKILL) {
+        return Err(Outcome::skipped(
+            "the arguments that it answers do not name the skill of this test",
+            "",
+        ));
+    }
+    rule.path_property.as_deref().ok_or_else(|| {
+        Outcome::skipped(
+            "its definition does not say which property holds a path, and the definition of a \
+             typed function cannot say so; to test paths, write a case with a path such as \
+             `../../etc/passwd`",
+            "",
+        )
+    })
 }

@@ -57,8 +57,8 @@ impl OpenFile {
         if let Some(bytes) = self.pinned.get() {
             return Ok(read_part(bytes, length, offset));
         }
-        // The buffer has the size of the rest of the file, so that one system call reads an
-        // ordinary file. It has one more byte, which stays unused if the file ends there.
+        // The buffer has the size of the rest of the file, so that one system call usually fills it.
+        // It has one byte more, which stays empty if the file has ended.
         let rest = self
             .file
             .metadata()?

@@ -42,8 +42,8 @@ pub(super) fn push(
     for path in skill.left_out.iter().take(MAX_NAMED) {
         terminal::say(&format_line!("left out: {path}"));
     }
-    if let Some(more) = skill.left_out.len().checked_sub(MAX_NAMED + 1) {
-        terminal::say(&format_line!("left out: and {} more", more + 1));
+    if let Some(more @ 1..) = skill.left_out.len().checked_sub(MAX_NAMED) {
+        terminal::say(&format_line!("left out: and {more} more"));
     }
     let name = SkillMetadata::of(&skill.files).name.unwrap_or_default();
     if name != reference.last_name() {

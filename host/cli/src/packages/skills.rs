@@ -351,10 +351,10 @@ pub(crate) fn changes(
         let dots = if is_cut { "…" } else { "" };
         format_line!("    {sign} {dots}{}", Line::start(part, MAX_LINE_CHARS))
     }));
-    if let Some(more) = changes.len().checked_sub(MAX_CHANGED + 1) {
+    if let Some(more @ 1..) = changes.len().checked_sub(MAX_CHANGED) {
         lines.push(format_line!(
             "    and {} more differ; compare `{}` with `{}`",
-            count(more + 1, "line"),
+            count(more, "line"),
             store.skill_root(old).display(),
             store.skill_root(new).display()
         ));

@@ -486,7 +486,8 @@ impl Watcher {
     fn warn_of_cut(&mut self, path: &Path) {
         if !self.has_warned_of_cut {
             tracing::warn!(
-                "`{}` has more than {MAX_ENTRIES} entries: changes in the rest are not noticed",
+                "too many entries in `{}` or beside it, more than {MAX_ENTRIES}: changes in the \
+                 rest are not noticed",
                 Line::new(path.display())
             );
         }

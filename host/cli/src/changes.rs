@@ -32,7 +32,7 @@ impl Accepted {
         project: &Project<'_>,
         old: &LockedComponent,
         new: &LockedComponent,
-        after: &Inspection,
+        new_inspection: &Inspection,
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
         // Read the old values from the store: the lock file may have been edited.
@@ -41,19 +41,20 @@ impl Accepted {
         let read = match named {
             Ok(content) => {
                 package.content = content;
-                project.read(package).await
+                project.inspect(package).await
             }
             Err(error) => Err(error),
         };
-        let (mut old, before) = match read {
-            Ok((old, before)) => (old, Some(before)),
+        let (mut old, old_inspection) = match read {
+            Ok((old, inspection)) => (old, Some(inspection)),
             Err(_) => (without_contents(old), None),
         };
         let known = Known {
             signer: verify_old_signer(project, &mut old.package, new)?,
-            version: before.is_some(),
+            version: old_inspection.is_some(),
         };
-        terminal::print(&changes(&old, known, before.as_ref(), new, after))?;
+        let old_inspection = old_inspection.as_ref();
+        terminal::print(&changes(&old, known, old_inspection, new, new_inspection))?;
         Ok(self.refusal(&old, known, new, accept_downgrade))
     }
 
@@ -119,9 +120,9 @@ impl Accepted {
             );
         }
         // A first signature needs no option.
-        let loses_signer =
+        let changes_signer =
             known.signer && !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
-        if loses_signer && !self.accept_signer {
+        if changes_signer && !self.accept_signer {
             return Some("it has another signer; `--accept-signer` accepts that".to_owned());
         }
         let downgrade = if known.version {
@@ -184,9 +185,9 @@ fn without_contents(locked: &LockedComponent) -> LockedComponent {
 fn changes(
     old: &LockedComponent,
     known: Known,
-    before: Option<&Inspection>,
+    old_inspection: Option<&Inspection>,
     new: &LockedComponent,
-    after: &Inspection,
+    new_inspection: &Inspection,
 ) -> Vec<Line> {
     let mut lines = vec![
         format_line!("{} from {}", new.name, new.source),
@@ -209,14 +210,14 @@ fn changes(
             .map(|tool| (tool.name.clone(), tool.description.clone()))
             .collect()
     };
-    let Some(before) = before else {
+    let Some(old_inspection) = old_inspection else {
         lines.push(format_line!(
             "  the store does not have the old bytes: all of this counts as new; `skillhost fetch` \
              gets them"
         ));
         return lines;
     };
-    let (before, after) = (descriptions(before), descriptions(after));
+    let (before, after) = (descriptions(old_inspection), descriptions(new_inspection));
     for (tool, text) in &after {
         if let Some(old) = before.get(tool).filter(|old| *old != text) {
             lines.push(format_line!("  description of {tool}:"));

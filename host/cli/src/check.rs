@@ -194,8 +194,8 @@ fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
     }
 }
 
-/// Checks the skill of a SKILL.md. If the folder has several spellings of that name, the check
-/// uses the one that tools read.
+/// Checks the skill that a SKILL.md belongs to. If its folder has the name in another spelling too,
+/// such as `skill.md`, checks the file that tools read.
 fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
     std::fs::symlink_metadata(file)?;
     check_folder(folder)

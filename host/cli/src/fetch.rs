@@ -74,7 +74,7 @@ async fn fetch_component(
         check_loadable()?;
         "fetched"
     };
-    let (inspected, _) = project.describe(locked.package.clone()).await?;
+    let (inspected, _) = project.inspect_servable(locked.package.clone()).await?;
     // `describe` compares the tools of later components with the tools that were found here,
     // not with those in the lock file.
     project.lock.components.set(inspected);

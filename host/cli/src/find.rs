@@ -37,7 +37,7 @@ impl FindCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
         let configured = load_skills(&options)?.host;
-        // A search needs no tools, and also finds what agents may not search.
+        // A search needs no tools. Without grants, it also finds skills that agents may not read.
         let mut config = Config::default();
         config.skills = configured.skills;
         config.hard_links = configured.hard_links;

@@ -58,7 +58,7 @@ impl PackageRequests {
         }))
     }
 
-    /// Returns the packages of the catalog, as it is now.
+    /// Reads the packages of the catalog.
     pub(crate) fn packages(&self) -> anyhow::Result<Vec<OfferedPackage>> {
         read_catalog(&self.catalog, &self.trust)
     }

@@ -24,7 +24,7 @@ mod warm;
 
 // The verbs.
 
-// Finds the request that `add` accepts.
+// `add` uses it to find a request.
 mod requests;
 mod add;
 mod audit;
@@ -42,13 +42,13 @@ mod respond;
 mod rollback;
 mod runners;
 mod serve;
-// Checks the options of `serve`.
+// Uses `serve` to check options.
 mod clients;
 mod skills;
 mod store;
 mod tools;
 mod update;
-// Prints the rows of `skills`.
+// Uses `skills` to print rows.
 mod find;
 
 use std::env;

@@ -1,11 +1,11 @@
 //! The lines that differ between two texts.
 
 /// The maximum number of pairs of lines that are compared. Guards against: long texts that differ
-/// everywhere. Beyond it, all their lines count as changed.
+/// everywhere. Beyond it, all lines between the equal ends count as changed.
 const MAX_PAIRS: usize = 4_000_000;
 
 /// The number of characters shown before the first difference of a long line.
-const BEFORE: usize = 40;
+const CHARS_BEFORE_DIFFERENCE: usize = 40;
 
 /// A line that only one of the texts has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ pub(crate) fn line_diff<'t>(old: &'t str, new: &'t str) -> Vec<LineChange<'t>> {
     changes
 }
 
-/// Returns whether two texts also differ in lines that are not among their changes: in line ends,
-/// or in bytes that are not UTF-8.
+/// Returns whether two texts also differ in a way that `changes` does not show: in line ends, or in
+/// bytes that are not UTF-8.
 pub(crate) fn has_hidden_changes(texts: [&[u8]; 2], changes: &[LineChange<'_>]) -> bool {
     let [old, new] = texts.map(|text| -> String {
         let lines = text.split_inclusive(|byte| *byte == b'\n');
@@ -87,11 +87,13 @@ impl<'t> LineChange<'t> {
             pairs.take_while(|(a, b)| a == b).count()
         };
         let common = others.map(common).max().unwrap_or_default();
-        if common + BEFORE <= max {
+        if common + CHARS_BEFORE_DIFFERENCE <= max {
             return (text, false);
         }
         let mut chars = text.char_indices();
-        let start = chars.nth(common - BEFORE).map_or(0, |(start, _)| start);
+        let start = chars
+            .nth(common - CHARS_BEFORE_DIFFERENCE)
+            .map_or(0, |(start, _)| start);
         (&text[start..], start > 0)
     }
 }
@@ -127,7 +129,7 @@ mod tests {
         let changes = [Removed("x"), Removed(&old), Added(&new), Added("y")];
         let part = |index: usize| changes[index].differing_part(&changes, 160);
         assert_eq!(part(0), ("x", false));
-        let expected = format!("{}old", "é".repeat(BEFORE));
+        let expected = format!("{}old", "é".repeat(CHARS_BEFORE_DIFFERENCE));
         assert_eq!(part(1), (&*expected, true));
         assert_eq!(part(2), (&*expected.replace("old", "new"), true));
         // One line is a prefix of the other.

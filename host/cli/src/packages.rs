@@ -42,8 +42,9 @@ pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
     Ok(load_watched(options)?.0)
 }
 
-/// Loads settings like [`load`], and returns the files that a server watches: the configuration, the
-/// lock file and the keys. The server notices each change of a file after it was read.
+/// Loads settings like [`load`], and returns the files that a server watches: the configuration,
+/// the lock file and the keys. Records the state of a file before reading it, so the server notices
+/// each later change.
 ///
 /// # Errors
 ///
@@ -85,7 +86,7 @@ fn add_locked(
         let digest = locked.content.hex().to_owned();
         let path = store.path(&locked.content);
         let host = &mut settings.host;
-        // The lock is a pin, which also refuses other bytes under the same file name.
+        // A pin with the locked digest also refuses other bytes under the same file name.
         let pin = host.pins.entry(file_name.clone()).or_insert(digest.clone());
         ensure!(
             pin.eq_ignore_ascii_case(&digest),
@@ -223,7 +224,7 @@ pub(crate) fn check_source(locked: &LockedPackage, source: &impl Display) -> any
     Ok(())
 }
 
-/// Checks that a manifest has the digest of its source, if the source has one.
+/// Checks that a manifest has the digest that its source names, if the source names one.
 pub(crate) fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
     if let Some(digest) = source.digest() {
         ensure!(
@@ -306,8 +307,8 @@ impl<'o> Project<'o> {
     ///
     /// # Errors
     ///
-    /// If another locked component has one of its tools, or another command has removed its bytes
-    /// from the store since they were pulled.
+    /// If another locked component has one of the tools, or another command has removed the
+    /// component's bytes from the store since the pull.
     pub(crate) fn lock_component(
         &mut self,
         locked: LockedComponent,
@@ -360,23 +361,23 @@ impl<'o> Project<'o> {
         let signers = signers.as_deref();
         let pulled = pull(&mut registry, reference, signers, None, denied, &self.store)?;
         check_manifest(&pulled.manifest, reference)?;
-        self.describe(pulled.lock(PackageKind::Component, name, reference))
+        self.inspect_servable(pulled.lock(PackageKind::Component, name, reference))
             .await
     }
 
     /// Inspects a component of the store, and refuses one that would not be served. Returns its
     /// entry of the lock file.
-    pub(crate) async fn describe(
+    pub(crate) async fn inspect_servable(
         &self,
         package: LockedPackage,
     ) -> anyhow::Result<(LockedComponent, Inspection)> {
-        let (locked, inspection) = self.read(package).await?;
+        let (locked, inspection) = self.inspect(package).await?;
         self.check_tools(&locked)?;
         Ok((locked, inspection))
     }
 
     /// Inspects a component of the store. Uses no tools, imports or powers of the lock file.
-    pub(crate) async fn read(
+    pub(crate) async fn inspect(
         &self,
         package: LockedPackage,
     ) -> anyhow::Result<(LockedComponent, Inspection)> {
@@ -589,10 +590,10 @@ fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
 
 /// Opens the user's store.
 pub(crate) fn open_store(trust: &Trust) -> anyhow::Result<Store> {
-    Store::open(&named_store_folder()?, trust)
+    Store::open(&required_store_folder()?, trust)
 }
 
-fn named_store_folder() -> anyhow::Result<PathBuf> {
+fn required_store_folder() -> anyhow::Result<PathBuf> {
     let folder = store_folder();
     folder.context("there is no folder for the store: set `XDG_DATA_HOME` to one")
 }

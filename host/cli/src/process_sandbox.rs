@@ -54,7 +54,7 @@ const PUBLIC_FILES: [&str; 4] = [
 ];
 
 /// The files that are read to check who may change a tools folder. The broker opens them too,
-/// because a Landlock rule does not apply to a file that replaces the first one.
+/// because a Landlock rule for a file does not cover a file that replaces it.
 const ACCOUNT_FILES: [&str; 2] = ["/etc/group", "/etc/passwd"];
 
 /// Options of the process sandbox.
@@ -192,8 +192,8 @@ impl OwnFiles {
     }
 }
 
-/// Logs the parts of the process sandbox in force. Warns of missing parts, or fails if they are
-/// required.
+/// Logs the parts of the process sandbox that are in force. Warns of missing parts, or fails if
+/// they are required.
 fn log_report(
     report: &SandboxReport,
     is_required: bool,
@@ -317,19 +317,19 @@ fn file_system_root() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker if it is needed: by a server, third-party tools, `--output-dir`, an audit log
-/// in a file, or a consent file.
+/// Starts the broker if a server, third-party tools, `--output-dir`, an audit log in a file or a
+/// consent file needs it.
 fn start_broker(
     config: &Config,
     trust: &Trust,
     needs: &VerbNeeds<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
-    let has_file = audit_file(config).is_some() || consent_file(config).is_some();
+    let appends_to_file = audit_file(config).is_some() || consent_file(config).is_some();
     if !needs.is_server
         && needs.output.is_none()
         && !config.has_third_party_components()
-        && !has_file
+        && !appends_to_file
     {
         return Ok(None);
     }
@@ -437,12 +437,17 @@ mod tests {
     fn opens_no_files_that_others_can_change() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        for (name, mode) in [("own", 0o700), ("open", 0o777), ("linked", 0o700)] {
+        for (name, mode) in [("own", 0o700), ("shared", 0o777), ("linked", 0o700)] {
             fs::create_dir_all(at(name).join("tools")).unwrap();
             fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
         }
         fs::create_dir(at("victim")).unwrap();
-        for link in ["open/confined", "linked/confined", "open/log", "linked/log"] {
+        for link in [
+            "shared/confined",
+            "linked/confined",
+            "shared/log",
+            "linked/log",
+        ] {
             symlink(at("victim"), at(link)).unwrap();
             if rustix::process::geteuid().is_root() {
                 lchown(at(link), Some(65_534), None).unwrap();
@@ -452,8 +457,8 @@ mod tests {
         for (name, cache, new_entries, log) in [
             ("own", true, true, true),
             ("new", true, true, true),
-            ("open", false, false, false),
-            ("open/new", false, false, false),
+            ("shared", false, false, false),
+            ("shared/new", false, false, false),
             // This user controls where this user's own symlinks lead.
             ("linked", true, !is_root, false),
         ] {
@@ -467,9 +472,9 @@ mod tests {
             let own = open(AuditMode::BestEffort).unwrap();
             assert_eq!(own.log.is_some(), log, "{name}");
         }
-        assert!(!at("open/new").exists());
+        assert!(!at("shared/new").exists());
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0);
-        let text = "tools = [\"own/tools\", \"open/tools\", \"none\"]\n";
+        let text = "tools = [\"own/tools\", \"shared/tools\", \"none\"]\n";
         let config = Config::parse(text, "c.toml", folder.path()).unwrap();
         let folders = readable_paths(&config, &Trust::new());
         let paths: Vec<_> = folders.into_iter().map(|folder| folder.path).collect();
@@ -477,7 +482,7 @@ mod tests {
         assert_eq!(paths, [at("own/tools"), at("none")]);
         // In the store, only the files of this configuration are allowed.
         let mut config = Config::default();
-        for file in ["own/blob", "open/blob"] {
+        for file in ["own/blob", "shared/blob"] {
             fs::write(at(file), "").unwrap();
             config.named_components.insert(file.to_owned(), at(file));
         }

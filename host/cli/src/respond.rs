@@ -11,7 +11,7 @@ use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
 use crate::packages;
-use input::RequestReader;
+use input::MessageReader;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems, with_egress};
 use skillhost_program::terminal;
@@ -47,7 +47,7 @@ impl RespondCommand {
         report_problems(&host);
         let input = format!("a message of the format `{}` on stdin", self.format.name());
         terminal::explain_wait(input, "Ctrl-D");
-        let mut messages = RequestReader::new(io::stdin().lock());
+        let mut messages = MessageReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {
             let (line, message) = match messages.next() {

@@ -1,4 +1,4 @@
-//! `skillhost rollback`: locks the version of a component or skill before its last update.
+//! `skillhost rollback`: locks the version that a component or skill had before its last update.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,8 +17,8 @@ use skillhost_program::terminal::{self, format_line};
 use crate::changes::Accepted;
 use crate::packages::{self, Project};
 
-/// Lock the version of a component or skill before its last update, without a
-/// network
+/// Lock the version that a component or skill had before its last update,
+/// without a network
 ///
 /// Shows what changes. The lock file keeps one earlier version.
 #[derive(Args)]
@@ -34,7 +34,7 @@ pub(crate) struct RollbackCommand {
     options: CommonOptions,
 }
 
-/// The manifest of the version that was locked before, or the reason why an option is needed.
+/// The manifest of the version that the rollback replaced, or the reason why an option is needed.
 type RolledBack = Result<Digest, String>;
 
 impl RollbackCommand {
@@ -45,12 +45,12 @@ impl RollbackCommand {
         let is_component = !self.skill && project.settings.packages.sources.contains_key(name);
         let rolled_back = if is_component {
             match project.lock.components.find_both(name) {
-                Some(both) => Some(self.component(&mut project, both).await),
+                Some(both) => Some(self.roll_back_component(&mut project, both).await),
                 None => None,
             }
         } else {
             let both = project.lock.skills.find_both(name);
-            both.map(|both| self.skill(&mut project, both))
+            both.map(|both| self.roll_back_skill(&mut project, both))
         };
         let Some(rolled_back) = rolled_back else {
             terminal::complain(format_args!(
@@ -75,14 +75,14 @@ impl RollbackCommand {
         }
     }
 
-    async fn component(
+    async fn roll_back_component(
         &self,
         project: &mut Project<'_>,
         (old, previous): (LockedComponent, LockedComponent),
     ) -> anyhow::Result<RolledBack> {
-        let (new, inspection) = read(project, &previous).await?;
-        let shown = self.accepted.show(project, &old, &new, &inspection, true);
-        if let Some(why) = shown.await? {
+        let (new, inspection) = inspect_previous(project, &previous).await?;
+        let refusal = self.accepted.show(project, &old, &new, &inspection, true);
+        if let Some(why) = refusal.await? {
             return Ok(Err(why));
         }
         let store_lock = project.begin_change(PackageKind::Component, &self.name)?;
@@ -90,12 +90,12 @@ impl RollbackCommand {
         Ok(Ok(old.package.manifest))
     }
 
-    fn skill(
+    fn roll_back_skill(
         &self,
         project: &mut Project<'_>,
         (old, previous): (LockedSkill, LockedSkill),
     ) -> anyhow::Result<RolledBack> {
-        let files = read_skill(project, &previous)?;
+        let files = unpack_previous(project, &previous)?;
         let accepted = &self.accepted;
         if let Some(why) = accepted.show_skill(project, &old, &previous, &files, true)? {
             return Ok(Err(why));
@@ -107,7 +107,7 @@ impl RollbackCommand {
 }
 
 /// Checks an earlier component, and inspects it.
-async fn read(
+async fn inspect_previous(
     project: &Project<'_>,
     previous: &LockedComponent,
 ) -> anyhow::Result<(LockedComponent, Inspection)> {
@@ -126,11 +126,11 @@ async fn read(
         ..
     } = project;
     packages::check_bytes(settings, previous, source, store, trust)?;
-    project.describe(previous.package.clone()).await
+    project.inspect_servable(previous.package.clone()).await
 }
 
 /// Checks an earlier skill, unpacks it, and returns its files.
-fn read_skill(project: &Project<'_>, previous: &LockedSkill) -> anyhow::Result<SkillFiles> {
+fn unpack_previous(project: &Project<'_>, previous: &LockedSkill) -> anyhow::Result<SkillFiles> {
     let source = find_source(&project.settings.packages.skills, previous)?;
     let fixed = source.fixed(&previous.manifest, previous.commit.as_deref())?;
     check_available(project, previous, source, &fixed)?;

@@ -248,7 +248,7 @@ fn fit(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
-    let mut used = 1;
+    let mut used = 1; // the ellipsis
     let start: String = text
         .chars()
         .take_while(|c| {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn table_cuts_descriptions_and_never_names() {
+    fn table_cuts_descriptions_but_not_names() {
         let long = "a-name-of-more-than-thirty-columns";
         let skills = [skill(long, "Adds numbers."), skill("b", "Adds numbers.")];
         let table = |width| {

@@ -86,7 +86,7 @@ pub(crate) fn add_tip(error: &mut clap::Error) {
             let tip = word(error, ContextKind::InvalidSubcommand).and_then(tip_for_verb);
             (ContextKind::SuggestedSubcommand, tip)
         }
-        ErrorKind::UnknownArgument if calls_a_tool(error) => {
+        ErrorKind::UnknownArgument if is_about_call(error) => {
             let similar = ContextKind::SuggestedArg;
             // clap suggests the correct option for a misspelling.
             let is_misspelt = |word: &&str| !word.contains('_') && error.get(similar).is_some();
@@ -94,7 +94,7 @@ pub(crate) fn add_tip(error: &mut clap::Error) {
             (similar, word.and_then(tip_for_call_option))
         }
         ErrorKind::MissingRequiredArgument
-            if calls_a_tool(error) && misses_argument(error, "<TOOL>") =>
+            if is_about_call(error) && misses_argument(error, "<TOOL>") =>
         {
             let tip = "`skillhost tools` prints the tools with their arguments";
             (ContextKind::SuggestedArg, Some(tip.to_owned()))
@@ -147,7 +147,7 @@ fn is_name_byte(byte: u8) -> bool {
 }
 
 /// Checks whether an error is about the verb `call`.
-fn calls_a_tool(error: &clap::Error) -> bool {
+fn is_about_call(error: &clap::Error) -> bool {
     let usage = error.get(ContextKind::Usage);
     usage.is_some_and(|usage| usage.to_string().contains("skillhost call"))
 }

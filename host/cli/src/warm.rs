@@ -48,8 +48,8 @@ pub(crate) struct ReadyWarm {
 }
 
 impl WarmCommand {
-    /// Opens what the host needs, then confines the process. It needs the sandbox of a server
-    /// because it runs components to ask for their tools.
+    /// Opens what the host needs, then confines the process. `warm` needs the sandbox of a
+    /// server because it runs components to ask for their tools.
     pub(crate) fn prepare(mut self, global_options: CommonOptions) -> anyhow::Result<ReadyWarm> {
         let options = global_options.merge(std::mem::take(&mut self.options));
         let options = options.started_by(self.starter);
@@ -143,7 +143,7 @@ pub(crate) fn start_successor() -> anyhow::Result<()> {
 
 /// Waits until the server has loaded all components or has ended.
 ///
-/// Returns `true` if components may be left that no other successor compiles.
+/// Returns `true` if components may still need compiling, and no other successor compiles them.
 pub(crate) fn has_work_left() -> bool {
     let mut done = [0];
     !matches!(io::stdin().read(&mut done), Ok(1)) && is_only_successor().unwrap_or(true)

@@ -22,8 +22,8 @@ pub(super) struct ScriptChecker {
 pub(super) struct ScriptReport(Value);
 
 impl ScriptChecker {
-    /// Loads the configured components. Returns `None` if none of them has the tool, or if they
-    /// cannot be loaded: `check` reports that, and still checks the skills.
+    /// Loads the configured components. Returns `None` if none of them has the tool. If they cannot
+    /// be loaded, prints why and returns `None`: `check` still checks the skills without it.
     pub(super) async fn load(options: &CommonOptions, mut config: Config) -> Option<Self> {
         if !config.has_third_party_components() {
             return None;

@@ -13,7 +13,7 @@ use skillhost_skills::skill_md::is_skill_md;
 use super::scripts::ScriptReport;
 use super::{CheckedSkill, count, ignored_keys, severity_name};
 
-/// The maximum number of findings that are printed completely.
+/// The largest number of findings that are all printed.
 const MAX_COMPLETE: usize = 50;
 
 /// The maximum number of printed findings of one rule and skill, if there are many findings.
@@ -56,26 +56,27 @@ pub(super) fn print(checked: &[CheckedSkill], all: bool) -> anyhow::Result<()> {
 /// Returns the lines for the findings, and the number of findings without a line.
 fn lines(checked: &[CheckedSkill], all: bool) -> (Vec<Line>, usize) {
     // Keys of other hosts have one line for all skills.
-    let own_line = |finding: &&Finding| ignored_key(finding).is_none();
+    let has_own_line = |finding: &&Finding| ignored_key(finding).is_none();
     let findings = checked.iter().flat_map(|checked| &checked.findings);
-    let total = findings.filter(own_line).count();
+    let total = findings.filter(has_own_line).count();
     let all = all || total <= MAX_COMPLETE;
     let mut lines = Vec::new();
     let mut printed: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut in_other_skills: BTreeMap<&str, Total> = BTreeMap::new();
+    // The findings of skills of which none is printed, by rule.
+    let mut in_unprinted_skills: BTreeMap<&str, Total> = BTreeMap::new();
     let mut unprinted = 0;
     for checked in checked {
-        // The numbers of printed and of other findings of this skill, by rule.
+        // The numbers of printed and unprinted findings of this skill, by rule.
         let mut by_rule: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for finding in checked.findings.iter().filter(own_line) {
-            let of_rule = printed.entry(finding.rule).or_default();
-            let (of_skill, others) = by_rule.entry(finding.rule).or_default();
-            if all || *of_rule < MAX_PER_RULE && *of_skill < MAX_PER_SKILL {
-                *of_rule += 1;
-                *of_skill += 1;
+        for finding in checked.findings.iter().filter(has_own_line) {
+            let printed_of_rule = printed.entry(finding.rule).or_default();
+            let (printed_of_skill, unprinted_of_skill) = by_rule.entry(finding.rule).or_default();
+            if all || *printed_of_rule < MAX_PER_RULE && *printed_of_skill < MAX_PER_SKILL {
+                *printed_of_rule += 1;
+                *printed_of_skill += 1;
                 lines.push(finding_line(checked, finding));
             } else {
-                *others += 1;
+                *unprinted_of_skill += 1;
             }
         }
         let skill = terminal::name(&checked.skill);
@@ -84,7 +85,7 @@ fn lines(checked: &[CheckedSkill], all: bool) -> (Vec<Line>, usize) {
             if others > 0 && printed > 0 {
                 lines.push(format_line!("{skill}: and {others} more [{rule}]"));
             } else if others > 0 {
-                let total = in_other_skills.entry(rule).or_default();
+                let total = in_unprinted_skills.entry(rule).or_default();
                 total.findings += others;
                 total.skills += 1;
             }
@@ -92,7 +93,7 @@ fn lines(checked: &[CheckedSkill], all: bool) -> (Vec<Line>, usize) {
         let scripts = checked.scripts.iter().flat_map(ScriptReport::lines);
         lines.extend(scripts.map(|line| format_line!("{skill}: {line}")));
     }
-    lines.extend(in_other_skills.into_iter().map(|(rule, total)| {
+    lines.extend(in_unprinted_skills.into_iter().map(|(rule, total)| {
         let Total { findings, skills } = total;
         let noun = if skills == 1 { "skill" } else { "skills" };
         format_line!("and {findings} more in {skills} {noun} [{rule}]")
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_few_findings_completely() {
+    fn prints_all_of_few_findings() {
         let checked = [skill("a".to_owned(), (1..=50).map(missing).collect())];
         let (lines, unprinted) = shown(&checked, false);
         assert_eq!((lines.len(), unprinted), (50, 0));
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_linked_file_of_a_finding() {
+    fn names_the_file_that_a_finding_is_in() {
         let finding = Finding {
             file: Some("b c.md".to_owned()),
             ..missing(4)

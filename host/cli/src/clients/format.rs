@@ -23,10 +23,12 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// The keys that lead to an entry: of the object with all servers, and of the entry in it.
+/// The two keys that lead to an entry.
 #[derive(Clone, Copy)]
 pub(super) struct EntryPath<'a> {
+    /// The key of the object with all servers.
     pub(super) key: &'a str,
+    /// The key of the entry in that object.
     pub(super) name: &'a str,
 }
 
@@ -54,7 +56,7 @@ impl Format {
         entry_path: EntryPath<'_>,
     ) -> anyhow::Result<Option<Value>> {
         let mut content = self.read(text)?;
-        take(&mut content, entry_path)
+        take_entry(&mut content, entry_path)
     }
 
     /// Returns the text with the entry added or replaced.
@@ -87,7 +89,8 @@ impl Format {
         entry: Option<&Value>,
     ) -> anyhow::Result<String> {
         let before = self.read(text)?;
-        take(&mut before.clone(), entry_path)?;
+        // Refuse a text whose servers are not in an object.
+        take_entry(&mut before.clone(), entry_path)?;
         let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(body) => (&text[..BYTE_ORDER_MARK.len_utf8()], body),
             None => ("", text),
@@ -119,7 +122,7 @@ impl Format {
 }
 
 /// Removes the entry at a path from the content, and returns it.
-fn take(content: &mut Value, entry_path: EntryPath<'_>) -> anyhow::Result<Option<Value>> {
+fn take_entry(content: &mut Value, entry_path: EntryPath<'_>) -> anyhow::Result<Option<Value>> {
     let settings = content
         .as_object_mut()
         .context("it has no object with settings")?;
@@ -138,9 +141,12 @@ fn check(
     entry_path: EntryPath<'_>,
     entry: Option<&Value>,
 ) -> anyhow::Result<()> {
-    take(&mut before, entry_path)?;
-    let found = take(&mut after, entry_path)?;
-    ensure!(found.as_ref() == entry, "the entry would not be read back");
+    take_entry(&mut before, entry_path)?;
+    let found = take_entry(&mut after, entry_path)?;
+    ensure!(
+        found.as_ref() == entry,
+        "the new text would have another entry"
+    );
     for content in [&mut before, &mut after] {
         // An edit may add an object for the servers, or leave an empty one.
         if let Some(settings) = content.as_object_mut()

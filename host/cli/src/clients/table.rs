@@ -13,8 +13,8 @@ pub(super) struct Client {
     pub(super) name: &'static str,
     /// The name for people.
     pub(super) title: &'static str,
-    /// The environment variable for the folder of the user's file, and its default in the home
-    /// folder.
+    /// The environment variable that names the folder of the user's file, and the default: a folder
+    /// in the home folder.
     user_folder: (Option<&'static str>, &'static str),
     /// The paths of the user's file in that folder. The first existing file is used; if none
     /// exists, the first path.
@@ -25,9 +25,9 @@ pub(super) struct Client {
     /// The key of the object with all servers.
     pub(super) key: &'static str,
     /// Returns the entry of a server that the client starts.
-    start: fn(&str, &Program) -> Value,
+    program_entry: fn(&str, &Program) -> Value,
     /// Returns the entry of a server over HTTP.
-    connect: fn(&str, &str) -> Value,
+    url_entry: fn(&str, &str) -> Value,
     /// The URL of the client's documentation.
     pub(super) source: &'static str,
     /// The day on which the row was compared with the documentation.
@@ -40,7 +40,7 @@ pub(super) struct Program {
     pub(super) arguments: Vec<String>,
 }
 
-/// The clients, in alphabetical order. `tests/clients/agents.py` runs those that are in a registry.
+/// The clients, in alphabetical order. `tests/clients/agents.py` runs those that npm has.
 pub(super) const CLIENTS: [Client; 8] = [
     Client {
         name: "claude-code",
@@ -50,8 +50,14 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".mcp.json"],
         format: Format::Json,
         key: "mcpServers",
-        start: |_, program| json!({"type": "stdio", "command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"type": "http", "url": url}),
+        program_entry: |_, program| {
+            json!({
+                "type": "stdio",
+                "command": program.path,
+                "args": program.arguments,
+            })
+        },
+        url_entry: |_, url| json!({"type": "http", "url": url}),
         source: "https://code.claude.com/docs/en/mcp",
         checked: "2026-11-28",
     },
@@ -63,8 +69,8 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".codex/config.toml"],
         format: Format::Toml,
         key: "mcp_servers",
-        start: |_, program| json!({"command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"url": url}),
+        program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
+        url_entry: |_, url| json!({"url": url}),
         source: "https://developers.openai.com/codex/mcp",
         checked: "2026-11-28",
     },
@@ -76,8 +82,8 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".cursor/mcp.json"],
         format: Format::JsonWithComments,
         key: "mcpServers",
-        start: |_, program| json!({"command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"url": url}),
+        program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
+        url_entry: |_, url| json!({"url": url}),
         source: "https://cursor.com/docs/mcp",
         checked: "2026-11-28",
     },
@@ -89,8 +95,8 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".gemini/settings.json"],
         format: Format::JsonWithComments,
         key: "mcpServers",
-        start: |_, program| json!({"command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"httpUrl": url}),
+        program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
+        url_entry: |_, url| json!({"httpUrl": url}),
         source: "https://geminicli.com/docs/tools/mcp-server",
         checked: "2026-11-28",
     },
@@ -102,7 +108,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[],
         format: Format::Yaml,
         key: "extensions",
-        start: |name, program| {
+        program_entry: |name, program| {
             json!({
                 "type": "stdio",
                 "name": name,
@@ -113,7 +119,7 @@ pub(super) const CLIENTS: [Client; 8] = [
                 "timeout": 300,
             })
         },
-        connect: |name, url| {
+        url_entry: |name, url| {
             json!({
                 "type": "streamable_http",
                 "name": name,
@@ -134,12 +140,12 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &["opencode.json", "opencode.jsonc"],
         format: Format::JsonWithComments,
         key: "mcp",
-        start: |_, program| {
+        program_entry: |_, program| {
             let path = std::iter::once(&program.path);
             let command: Vec<&String> = path.chain(&program.arguments).collect();
             json!({"type": "local", "command": command})
         },
-        connect: |_, url| json!({"type": "remote", "url": url}),
+        url_entry: |_, url| json!({"type": "remote", "url": url}),
         source: "https://opencode.ai/v1/docs/mcp-servers",
         checked: "2026-11-28",
     },
@@ -151,8 +157,14 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".vscode/mcp.json"],
         format: Format::JsonWithComments,
         key: "servers",
-        start: |_, program| json!({"type": "stdio", "command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"type": "http", "url": url}),
+        program_entry: |_, program| {
+            json!({
+                "type": "stdio",
+                "command": program.path,
+                "args": program.arguments,
+            })
+        },
+        url_entry: |_, url| json!({"type": "http", "url": url}),
         source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
         checked: "2026-11-28",
     },
@@ -164,8 +176,8 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".zed/settings.json"],
         format: Format::JsonWithComments,
         key: "context_servers",
-        start: |_, program| json!({"command": program.path, "args": program.arguments}),
-        connect: |_, url| json!({"url": url}),
+        program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
+        url_entry: |_, url| json!({"url": url}),
         source: "https://zed.dev/docs/ai/mcp",
         checked: "2026-11-28",
     },
@@ -212,8 +224,8 @@ impl Client {
     /// Returns the entry of a server.
     pub(super) fn entry(&self, name: &str, server: &Server) -> Value {
         match server {
-            Server::Program(program) => (self.start)(name, program),
-            Server::Url(url) => (self.connect)(name, url),
+            Server::Program(program) => (self.program_entry)(name, program),
+            Server::Url(url) => (self.url_entry)(name, url),
         }
     }
 }

@@ -40,48 +40,48 @@ pub(super) fn lines(grants: &[(&EffectiveGrant, Asked)]) -> Vec<Line> {
 fn differences(grant: &EffectiveGrant, asked: &Asked) -> Vec<(&'static str, String)> {
     let is_built_in = !grant.origin.ends_with(".wasm");
     let mut differences = Vec::new();
-    let mut compare = |setting, value: String, default: &str| {
+    let mut add_if_different = |setting, value: String, default: &str| {
         if value != default {
             differences.push((setting, value));
         }
     };
-    compare(
+    add_if_different(
         "skills",
         grant.skills.clone(),
         if is_built_in { "*" } else { NONE },
     );
-    compare(
+    add_if_different(
         "home folder",
         allowed_word(grant.home).to_owned(),
         allowed_word(is_built_in),
     );
-    compare(
+    add_if_different(
         "hard links",
         allowed_word(grant.hard_links).to_owned(),
         allowed_word(false),
     );
-    compare("scripts", grant.scripts.clone(), NONE);
-    compare(
+    add_if_different("scripts", grant.scripts.clone(), NONE);
+    add_if_different(
         "view",
         grant.view.name().to_owned(),
         FolderAccess::default().name(),
     );
-    compare("network", network(grant, asked), NONE);
-    compare("private addresses", private_addresses(grant), "");
+    add_if_different("network", network(grant, asked), NONE);
+    add_if_different("private addresses", private_addresses(grant), "");
     for secret in grant.network.secrets() {
-        compare("secret", secret_line(secret).to_string(), "");
+        add_if_different("secret", secret_line(secret).to_string(), "");
     }
     for line in asked.powers() {
-        compare("asks for", line.to_string(), "");
+        add_if_different("asks for", line.to_string(), "");
     }
     let defaults = Limits::default();
     let limits = Limits::TABLE.iter();
     let limits = limits.filter(|row| row.get(&grant.limits) != row.get(&defaults));
     let limits: Vec<String> = limits.map(|row| row.describe(&grant.limits)).collect();
-    compare("limits", limits.join(", "), "");
+    add_if_different("limits", limits.join(", "), "");
     if grant.description != DescriptionSource::Component {
         let source = grant.description.name();
-        compare("description", format!("replaced by the {source}'s"), "");
+        add_if_different("description", format!("replaced by the {source}'s"), "");
     }
     differences
 }

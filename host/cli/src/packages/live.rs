@@ -11,15 +11,15 @@ use skillhost_mcp::{DeniedPackages, ReadSettings};
 use skillhost_packages::{LockedPackage, Store, read_valid_denials};
 use skillhost_program::options::CommonOptions;
 
-use super::{add_locked, lock_file, named_store_folder, read_lock, skills, skills_folder};
+use super::{add_locked, lock_file, read_lock, required_store_folder, skills, skills_folder};
 use crate::settings::{LoadedPackage, Settings};
 
 /// The packages of a running server.
 pub(crate) struct LivePackages {
     options: CommonOptions,
     /// The configuration that the server was started with.
-    started: Config,
-    /// The packages that it has loaded so far, at most one of each path.
+    initial_config: Config,
+    /// The packages that the server has loaded so far, at most one of each path.
     loaded: Mutex<Vec<LoadedPackage>>,
 }
 
@@ -27,7 +27,7 @@ impl LivePackages {
     pub(crate) fn new(options: CommonOptions, settings: &Settings) -> Self {
         Self {
             options,
-            started: settings.host.clone(),
+            initial_config: settings.host.clone(),
             loaded: Mutex::new(settings.loaded.clone()),
         }
     }
@@ -40,7 +40,9 @@ impl LivePackages {
     /// they were. Only a grant that no longer allows any request takes effect.
     pub(crate) fn read(&self, builder: HostBuilder) -> anyhow::Result<ReadSettings> {
         let Self {
-            options, started, ..
+            options,
+            initial_config,
+            ..
         } = self;
         let opener = builder.opener();
         let mut settings: Settings = options.reload_for_server(opener)?.unwrap_or_default();
@@ -49,12 +51,12 @@ impl LivePackages {
         // The process sandbox allows only the folders that were configured at the start.
         let folder = skills_folder();
         let is_package = |path: &Path| folder.as_ref().is_some_and(|it| path.starts_with(it));
-        let others = started.skills.iter();
-        let others = others.filter(|others| !is_package(&others.root.path));
-        settings.host.skills = others.cloned().collect();
+        let initial_roots = initial_config.skills.iter();
+        let initial_roots = initial_roots.filter(|it| !is_package(&it.root.path));
+        settings.host.skills = initial_roots.cloned().collect();
         let packages = &mut settings.packages;
         if !packages.sources.is_empty() || !packages.skills.is_empty() {
-            let store = Store::open_to_read(&named_store_folder()?, &trust)?;
+            let store = Store::open_to_read(&required_store_folder()?, &trust)?;
             let lock = read_lock(&lock_file(options.config_file()), &trust)?;
             packages.sources.retain(|name, _| {
                 let locked = lock.components.find(name);
@@ -63,7 +65,7 @@ impl LivePackages {
                     return true;
                 };
                 messages.push(no_longer_served(locked.kind, &locked.name, why));
-                // The pin keeps other files of this name from getting its grant.
+                // The pin keeps other files of this name from getting the component's grant.
                 let pin = locked.content.hex().to_owned();
                 settings.host.pins.insert(locked.file_name(), pin);
                 false
@@ -75,7 +77,7 @@ impl LivePackages {
         self.add_loaded(settings.loaded);
         let mut config = settings.host;
         for (component, grant) in &mut config.grants {
-            let before = started.grants.get(component);
+            let before = initial_config.grants.get(component);
             let before = before.map(|it| (&it.network, &it.secret_files));
             let is_same = before.is_some_and(|it| it == (&grant.network, &grant.secret_files));
             if !is_same && !grant.network.is_empty() {

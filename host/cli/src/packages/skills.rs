@@ -21,7 +21,7 @@ use crate::line_diff::{LineChange, has_hidden_changes, line_diff};
 use crate::settings::{LoadedPackage, Settings};
 
 /// The maximum number of files of a kind that are listed.
-const MAX_NAMED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// The maximum number of changed lines of SKILL.md that are shown.
 const MAX_CHANGED: usize = 40;
@@ -39,8 +39,8 @@ const MAX_LINE_CHARS: usize = 160;
 /// take the name of a locked skill.
 ///
 /// Without `log`, fails if a skill cannot be served, or another skill has its name. With `log`,
-/// passes such problems to it, and the name belongs to the locked skill even if that cannot be
-/// served.
+/// reports these problems to `log` instead; the name belongs to the locked skill even if the locked
+/// skill cannot be served.
 pub(super) fn add_roots(
     settings: &mut Settings,
     lock: &LockFile,
@@ -190,13 +190,13 @@ impl Project<'_> {
     ///
     /// # Errors
     ///
-    /// If another command has removed its bytes from the store since they were pulled.
+    /// If another command has removed the skill's bytes from the store since the pull.
     pub(crate) fn lock_skill(
         &mut self,
         locked: LockedSkill,
         store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
-        self.check_skill(&locked)?;
+        self.check_skill_stored(&locked)?;
         if !self.settings.packages.skills.contains_key(&locked.name) {
             // An entry without a source is not an earlier version.
             self.lock.skills.remove(&locked.name);
@@ -215,18 +215,18 @@ impl Project<'_> {
         previous: LockedSkill,
         store_lock: &StoreLock,
     ) -> anyhow::Result<()> {
-        self.check_skill(&previous)?;
+        self.check_skill_stored(&previous)?;
         self.lock.skills.roll_back(previous);
         self.write_lock(store_lock)
     }
 
-    fn check_skill(&self, locked: &LockedSkill) -> anyhow::Result<()> {
+    fn check_skill_stored(&self, locked: &LockedSkill) -> anyhow::Result<()> {
         self.check_stored(locked)?;
         self.store.check_unpacked(locked)
     }
 }
 
-/// Checks that a locked skill has the digest or the commit of its source, if the source has one.
+/// Checks that a locked skill has the digest or commit that its source names, if it names one.
 pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow::Result<()> {
     match source {
         SkillSource::Registry(reference) => check_manifest(&locked.manifest, reference),
@@ -398,12 +398,15 @@ fn file_changes(
     lines
 }
 
-/// Returns a line for each item of a kind, and one with the number of those beyond `MAX_NAMED`.
-fn list(kind: &str, files: Vec<String>) -> Vec<Line> {
-    let shown = files.iter().take(MAX_NAMED);
-    let mut lines: Vec<Line> = shown.map(|file| format_line!("{kind}: {file}")).collect();
-    if files.len() > MAX_NAMED {
-        lines.push(format_line!("{kind}: and {} more", files.len() - MAX_NAMED));
+/// Returns a line for each item of a kind, and one with the number of those beyond `MAX_LISTED`.
+fn list(kind: &str, items: Vec<String>) -> Vec<Line> {
+    let shown = items.iter().take(MAX_LISTED);
+    let mut lines: Vec<Line> = shown.map(|item| format_line!("{kind}: {item}")).collect();
+    if items.len() > MAX_LISTED {
+        lines.push(format_line!(
+            "{kind}: and {} more",
+            items.len() - MAX_LISTED
+        ));
     }
     lines
 }

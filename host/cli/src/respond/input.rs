@@ -10,19 +10,19 @@ use serde::de::IgnoredAny;
 use skillhost::exchange::{MAX_MESSAGE, MessageError};
 
 /// A reader of the messages of a stream.
-pub(super) struct RequestReader<R> {
+pub(super) struct MessageReader<R> {
     input: R,
     /// The number of lines read.
-    line: usize,
+    lines_read: usize,
     /// True once a line that is not blank was read.
     started: bool,
 }
 
-impl<R: BufRead> RequestReader<R> {
+impl<R: BufRead> MessageReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self {
             input,
-            line: 0,
+            lines_read: 0,
             started: false,
         }
     }
@@ -33,7 +33,7 @@ impl<R: BufRead> RequestReader<R> {
             let Some(line) = self.line()? else {
                 return Ok(None);
             };
-            let number = self.line;
+            let number = self.lines_read;
             let Some(mut text) = line else {
                 self.started = true;
                 return Ok(Some((number, Err(MessageError::TooLarge))));
@@ -45,8 +45,8 @@ impl<R: BufRead> RequestReader<R> {
                 continue;
             }
             if !std::mem::replace(&mut self.started, true) && is_incomplete_json(&text) {
-                let left = (MAX_MESSAGE + 1).saturating_sub(text.len()) as u64;
-                self.input.by_ref().take(left).read_to_end(&mut text)?;
+                let remaining = (MAX_MESSAGE + 1).saturating_sub(text.len()) as u64;
+                self.input.by_ref().take(remaining).read_to_end(&mut text)?;
                 if text.len() > MAX_MESSAGE {
                     // The rest belongs to this message.
                     io::copy(&mut self.input, &mut io::sink())?;
@@ -67,7 +67,7 @@ impl<R: BufRead> RequestReader<R> {
         if limited.read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }
-        self.line += 1;
+        self.lines_read += 1;
         if line.len() > MAX_MESSAGE && line.last() != Some(&b'\n') {
             self.input.skip_until(b'\n')?;
             return Ok(Some(None));
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn read(input: &[u8]) -> Vec<(usize, Result<String, MessageError>)> {
-        let mut messages = RequestReader::new(input);
+        let mut messages = MessageReader::new(input);
         std::iter::from_fn(|| messages.next().unwrap()).collect()
     }
 

@@ -176,7 +176,7 @@ impl HttpArguments {
         let tls = tls_files.clone().map(|files| Tls::read(files, trust));
         options.tls = tls.transpose()?.map(Arc::new);
         let bound = BoundSockets::bind(&address, &options, http.socket_mode, trust)?;
-        for warning in unreachable_users(&identity.clients, &address, http.socket_mode) {
+        for warning in unix_user_warnings(&identity.clients, &address, http.socket_mode) {
             terminal::complain(warning);
         }
         let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
@@ -268,7 +268,7 @@ impl ReadyHttp {
             .collect()
     }
 
-    /// Fetches issuers' keys from their addresses with the egress process.
+    /// Makes the clients fetch issuers' keys with the egress process.
     pub(crate) fn fetch_keys_with(&mut self, egress: EgressClient) {
         let clients = std::mem::take(&mut self.options.clients);
         self.options.clients = clients.with_fetch(Arc::new(EgressFetch(egress)));
@@ -319,14 +319,14 @@ impl ReadyHttp {
                 // The server may end before the other branch reports problems.
                 if let Some(host) = live.loaded() {
                     report_problems(&host);
-                    report_scopes(&host, &self.clients);
+                    report_unmatched_patterns(&host, &self.clients);
                 }
                 aborted
             }
             loaded = async { tokio::try_join!(live.load(), announced) } => {
                 let (host, ()) = loaded?;
                 report_problems(&host);
-                report_scopes(&host, &self.clients);
+                report_unmatched_patterns(&host, &self.clients);
                 served.await
             }
         };
@@ -423,19 +423,19 @@ fn warn_of_unused_certificate_names(clients: &[ClientConfig]) {
 }
 
 /// Returns a warning for each client whose `unix_users` cannot connect, with the reason.
-fn unreachable_users(
+fn unix_user_warnings(
     clients: &[ClientConfig],
     address: &HttpAddress,
     socket_mode: SocketMode,
 ) -> Vec<String> {
-    let own = rustix::process::geteuid().as_raw();
+    let own_user = rustix::process::geteuid().as_raw();
     let reason = match address {
         HttpAddress::Unix(_) if socket_mode.bits() & 0o066 != 0 => return Vec::new(),
         HttpAddress::Unix(_) => "no other user can open the socket; set `socket_mode` in `[http]`",
         _ => "users are known only at a Unix socket, `--http unix:PATH`",
     };
     let is_unix = matches!(address, HttpAddress::Unix(_));
-    let is_unreachable = |user: &u32| !is_unix || (*user != own && *user != 0);
+    let is_unreachable = |user: &u32| !is_unix || (*user != own_user && *user != 0);
     clients
         .iter()
         .filter(|client| client.unix_users.iter().any(is_unreachable))
@@ -450,7 +450,7 @@ fn unreachable_users(
 }
 
 /// Reports each pattern of a client that matches no tool or no skill.
-fn report_scopes(host: &Host, clients: &[ClientConfig]) {
+fn report_unmatched_patterns(host: &Host, clients: &[ClientConfig]) {
     for client in clients {
         for (kind, pattern) in host.unmatched(&client.scope) {
             terminal::complain(format_args!(

@@ -74,8 +74,8 @@ pub(super) fn release_large_blocks() {
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }
-    // SAFETY: this is a function of the C library, with its own parameters. It changes settings
-    // of the allocator, under the allocator's lock.
+    // SAFETY: this is a function of the C library, called with constants of its header. It changes
+    // settings of the allocator, under the allocator's lock.
     unsafe {
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
         // The end of an arena may keep twice that size, as with glibc's own thresholds.

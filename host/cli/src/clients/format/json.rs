@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use super::EntryPath;
 
 /// Parses the text. An empty text is an empty object.
-pub(super) fn read(text: &str, has_comments: bool) -> anyhow::Result<Value> {
-    let root = parse(text, has_comments)?;
-    if !has_comments && !text.trim().is_empty() {
+pub(super) fn read(text: &str, allows_comments: bool) -> anyhow::Result<Value> {
+    let root = parse(text, allows_comments)?;
+    if !allows_comments && !text.trim().is_empty() {
         // `jsonc-parser` accepts some comments even if the options forbid them.
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, has_comments: bool) -> anyhow::Result<Value> {
         .context("it has a part without a value")
 }
 
-/// Sets or removes an entry of a valid text.
+/// Sets an entry of a valid text, or removes it if `entry` is `None`.
 pub(super) fn edit(
     text: &str,
     entry_path: EntryPath<'_>,
@@ -70,10 +70,10 @@ pub(super) fn edit(
     Ok(root.to_string())
 }
 
-fn parse(text: &str, has_comments: bool) -> anyhow::Result<CstRootNode> {
+fn parse(text: &str, allows_comments: bool) -> anyhow::Result<CstRootNode> {
     let options = ParseOptions {
-        allow_comments: has_comments,
-        allow_trailing_commas: has_comments,
+        allow_comments: allows_comments,
+        allow_trailing_commas: allows_comments,
         allow_loose_object_property_names: false,
         allow_missing_commas: false,
         allow_single_quoted_strings: false,

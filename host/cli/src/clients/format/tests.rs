@@ -147,7 +147,7 @@ fn adds_to_yaml_and_keeps_comments() {
 }
 
 #[test]
-fn replaces_entry_in_its_place() {
+fn replaces_entry_and_keeps_comments() {
     for (format, text) in [
         (
             Format::JsonWithComments,

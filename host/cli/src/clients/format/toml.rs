@@ -18,7 +18,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Value> {
         })
 }
 
-/// Sets or removes an entry of a valid text.
+/// Sets an entry of a valid text, or removes it if `entry` is `None`.
 pub(super) fn edit(
     text: &str,
     entry_path: EntryPath<'_>,

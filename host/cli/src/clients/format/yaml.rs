@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     parse(text)?.map_or(Ok(Map::new().into()), |root| root.value())
 }
 
-/// Sets or removes an entry of a valid text.
+/// Sets an entry of a valid text, or removes it if `entry` is `None`.
 pub(super) fn edit(
     text: &str,
     entry_path: EntryPath<'_>,
@@ -59,7 +59,7 @@ fn remove(text: &str, entry_path: EntryPath<'_>) -> anyhow::Result<String> {
         "its `{}` is in braces or has complex keys",
         entry_path.key
     );
-    let end = line_end(text, entry.range.end.max(key.range.end));
+    let end = next_line_start(text, entry.range.end.max(key.range.end));
     let mut edited = text.to_owned();
     edited.replace_range(start..end, "");
     if servers.len() == 1 {
@@ -104,7 +104,7 @@ fn insert(text: &str, entry_path: EntryPath<'_>, entry: &Value) -> anyhow::Resul
         _ => bail!("its `{}` is not a map", entry_path.key),
     }
     // Insert after the line of the key, above the comments of the first entry.
-    let mut at = line_end(&edited, key.range.end);
+    let mut at = next_line_start(&edited, key.range.end);
     if !edited[..at].ends_with('\n') {
         edited.push_str(line_feed);
         at = edited.len();
@@ -127,9 +127,9 @@ fn line_start(text: &str, offset: usize) -> usize {
     text[..offset].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Returns the start of the line after an offset. Goes back over blanks first, because a block
-/// scalar contains its last line ends.
-fn line_end(text: &str, offset: usize) -> usize {
+/// Returns the start of the line after a node that ends at an offset. Goes back over blanks first,
+/// because a block scalar contains its last line ends.
+fn next_line_start(text: &str, offset: usize) -> usize {
     let offset = text[..offset].trim_end().len();
     let end = text[offset..].find('\n');
     end.map_or(text.len(), |end| offset + end + 1)
@@ -270,7 +270,8 @@ impl Node {
     }
 }
 
-/// Parses a scalar. Values of types that neither entries nor comparisons need remain text.
+/// Parses a plain null, boolean or integer. Other scalars stay text: neither an entry nor the
+/// comparison of two texts needs their types.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return text.into();

@@ -1,4 +1,4 @@
-//! The broker: a process that starts before the process sandbox and stays outside it.
+//! The broker: a process that starts before this one is confined, with a wider sandbox of its own.
 //!
 //! The confined process asks the broker, over a pair of sockets, to do what the sandbox forbids:
 //! open a folder that replaced a configured one, start a compiler process, and write the new
@@ -125,7 +125,7 @@ enum Request {
     /// Append a line to the consent file.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendPackageLine { line: String },
+    AppendPackageRequest { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -235,7 +235,7 @@ impl BrokerClient {
     /// written, or the line cannot be written.
     pub fn append_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendPackageLine { line }, &[])?;
+        self.request(&Request::AppendPackageRequest { line }, &[])?;
         Ok(())
     }
 
@@ -374,7 +374,7 @@ fn send(
 }
 
 /// Receives a message of at most `max_bytes`, and its descriptors. The message is `None` if the
-/// other side has closed.
+/// other side has closed its end.
 fn receive(
     socket: BorrowedFd<'_>,
     max_bytes: usize,

@@ -380,7 +380,7 @@ const OPEN_CALLS: &[(c_long, u8)] = &[
 ///
 /// The flags of `openat2` are in memory, where a filter cannot check them. So the filter allows
 /// this call only from version 3 on. The host works without it.
-fn allow_open(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
+fn allow_open(rules: &mut Rules, landlock_version: i32) -> anyhow::Result<()> {
     let checked_flags = libc::O_ACCMODE | libc::O_TRUNC;
     for (call, flags_index) in OPEN_CALLS {
         for mode in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR] {
@@ -389,32 +389,33 @@ fn allow_open(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
             rules.allow_if(*call, &[(*flags_index, Dword, equals, mode)])?;
         }
     }
-    if landlock >= LANDLOCK_TRUNCATE {
+    if landlock_version >= LANDLOCK_TRUNCATE {
         rules.allow(&[libc::SYS_openat2]);
     }
     Ok(())
 }
 
 /// Returns the rules of a process on a kernel with this version of Landlock.
-fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
+fn rules(profile: Profile, landlock_version: i32) -> anyhow::Result<Rules> {
     let mut rules = Rules::default();
     rules.allow(BASE);
     allow_prctl(&mut rules, PRCTL_OPTIONS)?;
     match profile {
         Profile::Broker => {
             rules.allow(BROKER);
-            allow_open(&mut rules, landlock)?;
+            allow_open(&mut rules, landlock_version)?;
             allow_prctl(&mut rules, BROKER_PRCTL_OPTIONS)?;
-            allow_descriptors(&mut rules)?;
-            // The programs that it starts inherit this filter, and set their own resource limits.
+            allow_descriptor_calls(&mut rules)?;
+            // The programs that the broker starts inherit this filter, and set their own resource
+            // limits.
             rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, 0)])?;
             let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
             rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
         }
         Profile::Serving => {
             rules.allow(SERVING);
-            allow_open(&mut rules, landlock)?;
-            allow_descriptors(&mut rules)?;
+            allow_open(&mut rules, landlock_version)?;
+            allow_descriptor_calls(&mut rules)?;
             allow_own_threads(&mut rules)?;
             allow_stream_pairs(&mut rules)?;
             allow_socket_option(&mut rules, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
@@ -426,7 +427,7 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
         Profile::Child => allow_own_threads(&mut rules)?,
         Profile::Network => {
             rules.allow(NETWORK);
-            allow_descriptors(&mut rules)?;
+            allow_descriptor_calls(&mut rules)?;
             allow_own_threads(&mut rules)?;
             allow_open_for_reading(&mut rules)?;
             // The C library sends several requests to a name server at once.
@@ -456,7 +457,8 @@ fn allow_stream_pairs(rules: &mut Rules) -> anyhow::Result<()> {
     rules.allow_if(libc::SYS_socketpair, &pair)
 }
 
-/// Allows creating the sockets of a process that fetches from the network.
+/// Allows creating the sockets of a process that fetches from the network, and setting their
+/// options.
 fn allow_network_sockets(rules: &mut Rules) -> anyhow::Result<()> {
     for (level, option) in NETWORK_SOCKET_OPTIONS {
         allow_socket_option(rules, level, option)?;
@@ -491,7 +493,7 @@ fn allow_prctl(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
 }
 
 /// Allows `ioctl`, `fcntl`, `sendto` and `sendmsg` on open descriptors, with harmless arguments.
-fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
+fn allow_descriptor_calls(rules: &mut Rules) -> anyhow::Result<()> {
     for request in IOCTL_REQUESTS {
         rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;
     }
@@ -526,7 +528,7 @@ fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {
 /// Installs the filters of a process on the calling thread. Returns whether they are in force.
 pub(crate) fn install(
     profile: Profile,
-    landlock: i32,
+    landlock_version: i32,
     report: &mut SandboxReport,
 ) -> anyhow::Result<bool> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
@@ -539,7 +541,7 @@ pub(crate) fn install(
     fatal.allow(FATAL);
     let fatal = fatal.compile(SeccompAction::Allow, SeccompAction::KillProcess, arch)?;
     let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    let allowed = rules(profile, landlock)?.compile(unknown, SeccompAction::Allow, arch)?;
+    let allowed = rules(profile, landlock_version)?.compile(unknown, SeccompAction::Allow, arch)?;
     match seccompiler::apply_filter(&fatal) {
         Ok(()) => {}
         Err(seccompiler::Error::Seccomp(error)) => {
@@ -561,12 +563,12 @@ mod tests {
 
     #[test]
     fn allows_openat2_only_if_landlock_controls_truncation() {
-        for (landlock, profile) in (0..9).flat_map(|version| {
+        for (version, profile) in (0..9).flat_map(|version| {
             [Profile::Serving, Profile::Broker].map(|profile| (version, profile))
         }) {
-            let rules = rules(profile, landlock).unwrap().0;
+            let rules = rules(profile, version).unwrap().0;
             let is_allowed = rules.contains_key(&libc::SYS_openat2);
-            assert_eq!(is_allowed, landlock >= 3, "{landlock} {profile:?}");
+            assert_eq!(is_allowed, version >= 3, "{version} {profile:?}");
             // The rules of the other calls check the flags.
             assert!(!rules[&libc::SYS_openat].is_empty());
         }

@@ -111,9 +111,9 @@ impl ProcessSandbox {
     pub fn apply(&self, profile: Profile) -> anyhow::Result<SandboxReport> {
         let mut report = SandboxReport::default();
         drop_capabilities(profile, &mut report);
-        let landlock = files::restrict(&self.rules, profile, &mut report)?;
-        let is_filtered = filter::install(profile, landlock, &mut report)?;
-        report.is_confined = landlock > 0 && is_filtered;
+        let landlock_version = files::restrict(&self.rules, profile, &mut report)?;
+        let is_filtered = filter::install(profile, landlock_version, &mut report)?;
+        report.is_confined = landlock_version > 0 && is_filtered;
         Ok(report)
     }
 }

@@ -64,8 +64,8 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_nsec: 2_000_000,
 };
 
-/// The time that a child process gets beyond its limit, so that the process that requested it
-/// reports the timeout first.
+/// The time that a child process gets beyond its limit, so that the process that requested the
+/// child reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The maximum number of symlinks in a path, as in the kernel.
@@ -80,7 +80,7 @@ const FOLDER: OFlags = STEP.union(OFlags::DIRECTORY);
 /// The events that may be watched for.
 const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
-/// Runs the broker: answers requests on stdin until the other side closes.
+/// Runs the broker: answers requests on stdin until the other side closes its end.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub struct ConfinedBroker {
 
 impl ConfinedBroker {
     /// Reads the policy from stdin, and confines this process. Returns `None` if the other side has
-    /// closed.
+    /// closed its end.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl ConfinedBroker {
         }))
     }
 
-    /// Answers requests on stdin until the other side closes.
+    /// Answers requests on stdin until the other side closes its end.
     ///
     /// # Errors
     ///
@@ -178,14 +178,15 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Returns a path that opens the file of a descriptor again.
-fn descriptor_path(own: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", own.as_raw_fd())
+fn descriptor_path(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
 /// Returns the path of an open file, without symlinks. If the descriptor is from another mount
 /// namespace, this is the path in that namespace.
-fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
-    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
+fn real_path(descriptor: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let path = rustix::fs::readlink(link, Vec::new())?;
     Ok(OsString::from_vec(path.into_bytes()).into())
 }
 
@@ -271,10 +272,10 @@ struct Identity {
 impl Identity {
     /// Returns the identity of an open file. Does not wait for its file system, which may be
     /// hostile.
-    fn of(open: BorrowedFd<'_>) -> io::Result<Self> {
+    fn of(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
-        let status = rustix::fs::statx(open, "", flags, wanted)?;
+        let status = rustix::fs::statx(descriptor, "", flags, wanted)?;
         let has_mount = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID);
         Ok(Self {
             kind: FileType::from_raw_mode(status.stx_mode.into()),
@@ -312,9 +313,10 @@ struct BrokerProcess {
 }
 
 impl BrokerProcess {
-    /// Answers requests until the other side closes, or `host` ends.
+    /// Answers requests until the other side closes its end, or `host` ends.
     ///
-    /// Escaped code can keep the other side open by sending it in a message that is never received.
+    /// Escaped code can keep that end open, if it sends the socket in a message that is never
+    /// received. So the broker also watches `host`.
     fn serve(&mut self, client: BorrowedFd<'_>, host: Option<BorrowedFd<'_>>) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
         loop {
@@ -344,7 +346,7 @@ impl BrokerProcess {
         }
     }
 
-    /// Answers one request. Returns `false` if the other side has closed.
+    /// Answers one request. Returns `false` if the other side has closed its end.
     fn serve_next(&mut self, client: BorrowedFd<'_>) -> io::Result<bool> {
         let (message, descriptors) = receive(client, MAX_REQUEST_BYTES)?;
         let Some(message) = message else {
@@ -380,7 +382,7 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendPackageLine { line } => {
+            Request::AppendPackageRequest { line } => {
                 self.append_request(&line).map(|()| Answer::Done)
             }
             Request::Start { environment } => self
@@ -422,8 +424,8 @@ impl BrokerProcess {
         )?)
     }
 
-    /// Opens the regular file or folder of a descriptor again, as an `O_PATH` handle. It must be
-    /// in an allowed folder.
+    /// Opens the regular file or folder of a descriptor again, as an `O_PATH` handle. The file must
+    /// be in an allowed folder.
     ///
     /// The broker only reads the path of the confined process's descriptor. The descriptor may be
     /// from another mount namespace, where the path leads to another file. So the broker opens
@@ -443,7 +445,7 @@ impl BrokerProcess {
         Ok(own)
     }
 
-    /// Opens the audit log by its path. The confined process checks its owner.
+    /// Opens the audit log by its path. The confined process checks the log's owner.
     fn open_log(&self) -> io::Result<OwnedFd> {
         let EncodedPath(log) = self.policy.log.as_ref().ok_or(Errno::ACCESS)?;
         open_to_append(log)
@@ -641,10 +643,11 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns whether a text is a line of consent as the host writes it: a SHA-256, an `https` origin, and
-/// a name as a comment. It may start with a line break.
+/// Returns whether a text is a line of consent as the host writes it: a SHA-256, an `https` origin,
+/// and a name as a comment. The text may start with a line break.
 ///
-/// The reader refuses the whole file for one wrong line, so it accepts each line that this accepts.
+/// The reader of the file refuses the whole file for one wrong line. So this function accepts only
+/// lines that the reader accepts.
 fn is_consent(line: &str) -> bool {
     let text = line.strip_prefix('\n').unwrap_or(line);
     let is_name = |name: &str| {
@@ -685,6 +688,7 @@ fn is_authority(text: &str) -> bool {
 /// Returns whether a text is a request for a package: one line of ASCII that looks like a JSON object.
 /// The reader of the file checks the rest.
 fn is_package_request(line: &str) -> bool {
+    // A line without its line break becomes `\n`, which fails the check below.
     let text = line.strip_suffix('\n').unwrap_or("\n");
     line.len() <= MAX_PACKAGE_REQUEST_BYTES
         && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
@@ -731,8 +735,8 @@ fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
             }
             Err(_) => return,
         }
-        let mut closed = [PollFd::new(control, PollFlags::empty())];
-        let is_closed = poll(&mut closed, Some(&POLL_INTERVAL)).is_ok_and(|ready| ready > 0);
+        let mut polled = [PollFd::new(control, PollFlags::empty())];
+        let is_closed = poll(&mut polled, Some(&POLL_INTERVAL)).is_ok_and(|ready| ready > 0);
         if is_closed || Instant::now() >= deadline {
             let _ = child.kill();
         }
@@ -969,7 +973,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_with_its_host() {
+    fn broker_ends_when_its_host_ends() {
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         let host = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
         let (_client_end, broker_end) = socket_pair().unwrap();

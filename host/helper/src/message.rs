@@ -44,7 +44,7 @@ pub(crate) fn head(kind: Kind, length: u32) -> [u8; 5] {
     [kind as u8, a, b, c, d]
 }
 
-/// Reads a message. Returns `None` if the other side has closed.
+/// Reads a message. Returns `None` if the other side has closed its end.
 ///
 /// # Errors
 ///

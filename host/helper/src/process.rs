@@ -492,7 +492,7 @@ pub fn answer_stdin(
     answer_requests(io::stdin().lock(), io::stdout().lock(), max_request, answer)
 }
 
-/// Answers requests until the other side closes. `answer` returns an answer or a failure.
+/// Answers requests until the other side closes its end. `answer` returns an answer or a failure.
 ///
 /// # Errors
 ///

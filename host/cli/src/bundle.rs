@@ -274,10 +274,10 @@ impl ImportCommand {
                 return Ok(None);
             }
             Some(old) => {
-                let shown =
+                let refusal =
                     self.accepted
-                        .show(project, &old, locked, inspection, self.accept_downgrade);
-                if let Some(why) = shown.await? {
+                        .review(project, &old, locked, inspection, self.accept_downgrade);
+                if let Some(why) = refusal.await? {
                     return Ok(Some(why));
                 }
             }
@@ -311,10 +311,10 @@ impl ImportCommand {
             }
             Some(old) => {
                 let accept_downgrade = self.accept_downgrade;
-                let shown =
+                let refusal =
                     self.accepted
-                        .show_skill(project, old, locked, &files, accept_downgrade);
-                if let Some(why) = shown? {
+                        .review_skill(project, old, locked, &files, accept_downgrade);
+                if let Some(why) = refusal? {
                     return Ok(Some(why));
                 }
             }

@@ -27,7 +27,7 @@ pub(crate) struct Accepted {
 impl Accepted {
     /// Prints the changes from the locked component to a new one. Returns `Some(reason)` if they
     /// need an option that is not given.
-    pub(crate) async fn show(
+    pub(crate) async fn review(
         &self,
         project: &Project<'_>,
         old: &LockedComponent,
@@ -58,8 +58,8 @@ impl Accepted {
         Ok(self.refusal(&old, known, new, accept_downgrade))
     }
 
-    /// Prints the changes from the locked skill to a new one, like [`Accepted::show`].
-    pub(crate) fn show_skill(
+    /// Prints the changes from the locked skill to a new one, like [`Accepted::review`].
+    pub(crate) fn review_skill(
         &self,
         project: &Project<'_>,
         old: &LockedSkill,

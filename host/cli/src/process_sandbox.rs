@@ -270,8 +270,8 @@ fn consent_file(config: &Config) -> Option<&Path> {
     Some(config.consent_file.as_ref()?.path.as_path())
 }
 
-/// Returns the configured folders to read, with their configured paths, and the files of locked
-/// components.
+/// Returns the configured folders to read and the files of locked components. Does not resolve
+/// their paths.
 ///
 /// Leaves out a tools folder that others can change, because they could choose what is read. The
 /// host reports such a folder.

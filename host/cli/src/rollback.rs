@@ -81,7 +81,7 @@ impl RollbackCommand {
         (old, previous): (LockedComponent, LockedComponent),
     ) -> anyhow::Result<RolledBack> {
         let (new, inspection) = inspect_previous(project, &previous).await?;
-        let refusal = self.accepted.show(project, &old, &new, &inspection, true);
+        let refusal = self.accepted.review(project, &old, &new, &inspection, true);
         if let Some(why) = refusal.await? {
             return Ok(Err(why));
         }
@@ -97,7 +97,7 @@ impl RollbackCommand {
     ) -> anyhow::Result<RolledBack> {
         let files = unpack_previous(project, &previous)?;
         let accepted = &self.accepted;
-        if let Some(why) = accepted.show_skill(project, &old, &previous, &files, true)? {
+        if let Some(why) = accepted.review_skill(project, &old, &previous, &files, true)? {
             return Ok(Err(why));
         }
         let store_lock = project.begin_change(PackageKind::Skill, &self.name)?;

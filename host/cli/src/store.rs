@@ -37,6 +37,7 @@ impl StoreCommand {
             StoreVerb::List => {
                 let mut uses: BTreeMap<&Digest, String> = BTreeMap::new();
                 let previous = project.lock.previous().map(|it| (it, "earlier "));
+                // Current versions come last: they replace the text of earlier ones.
                 let current = project.lock.packages().map(|it| (it, ""));
                 for (locked, earlier) in previous.chain(current) {
                     let content = match locked.kind {

@@ -71,7 +71,7 @@ impl UpdateCommand {
             }
             let refusal = self
                 .accepted
-                .show(&project, &old, &locked, &inspection, self.accept_downgrade)
+                .review(&project, &old, &locked, &inspection, self.accept_downgrade)
                 .await?;
             if let Some(why) = refusal {
                 terminal::complain(format_args!("`{name}` is not updated: {why}"));
@@ -118,7 +118,7 @@ impl UpdateCommand {
             }
             Some(old) => {
                 self.accepted
-                    .show_skill(project, old, &locked, &files, self.accept_downgrade)?
+                    .review_skill(project, old, &locked, &files, self.accept_downgrade)?
             }
         };
         if let Some(why) = refusal {

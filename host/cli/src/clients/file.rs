@@ -23,9 +23,9 @@ pub(super) struct ClientFile {
     folder: PathBuf,
     /// The path in that folder.
     inside: &'static Path,
-    /// True if symlinks to the file's folder are followed: in the user's own folder, not in a
-    /// project, which may have another author.
-    follows_links: bool,
+    /// True for a file in the user's own folder: symlinks to the file's folder are followed. False
+    /// for a file in a project, which may have another author.
+    is_user_file: bool,
     found: Option<Found>,
 }
 
@@ -44,12 +44,12 @@ impl ClientFile {
     pub(super) fn read(
         folder: PathBuf,
         inside: &'static Path,
-        follows_links: bool,
+        is_user_file: bool,
     ) -> anyhow::Result<Self> {
         let mut file = Self {
             folder,
             inside,
-            follows_links,
+            is_user_file,
             found: None,
         };
         file.found = match file.open_folder(false)? {
@@ -84,7 +84,7 @@ impl ClientFile {
         let random = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
         let temporary = format!(".skillhost-{}-{random}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = if self.follows_links { 0o600 } else { 0o644 };
+        let mode = if self.is_user_file { 0o600 } else { 0o644 };
         let mode = self.found.as_ref().map_or(mode, |_| 0o600);
         let new = rustix::fs::openat(&folder, &temporary, flags, Mode::from_bits_retain(mode));
         let new = File::from(new.map_err(io::Error::from)?);
@@ -135,11 +135,11 @@ impl ClientFile {
     /// Opens the file's folder. If it is missing, creates it if `create` is true, and else returns
     /// `None`.
     fn open_folder(&self, create: bool) -> anyhow::Result<Option<OwnedFd>> {
-        if create && self.follows_links {
+        if create && self.is_user_file {
             fs::create_dir_all(&self.folder)?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let step_flags = if self.follows_links {
+        let step_flags = if self.is_user_file {
             flags
         } else {
             flags | OFlags::NOFOLLOW
@@ -150,7 +150,7 @@ impl ClientFile {
                 break;
             };
             if create {
-                let mode = if self.follows_links { 0o700 } else { 0o755 };
+                let mode = if self.is_user_file { 0o700 } else { 0o755 };
                 match rustix::fs::mkdirat(folder, name, Mode::from_bits_retain(mode)) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(io::Error::from(error).into()),

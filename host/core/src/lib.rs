@@ -60,8 +60,8 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");
 
-// The layers, lowest first: a module uses only those above it in this list. `cargo xtask layers`
-// checks it.
+// The layers, lowest first: a module uses only modules above it in this list. `cargo xtask
+// layers` checks it.
 
 pub mod config;
 

@@ -13,8 +13,8 @@ impl Host {
     /// Returns a view of this host that is restricted to a scope. Tools and skills outside of the
     /// scope do not exist for its calls, definitions, prompt and resources.
     ///
-    /// Both share all limits. The view of a host that already has a scope has the
-    /// intersection of both scopes.
+    /// The view and this host share all limits. The view of a host that already has a scope has
+    /// the intersection of the two scopes.
     #[must_use]
     pub fn in_scope(&self, scope: &Arc<Scope>) -> Self {
         let scope = match &self.1 {
@@ -25,7 +25,7 @@ impl Host {
     }
 
     /// Returns a view of this host without these skills, and without the tools of these
-    /// components. Components have the names that grants use.
+    /// components. `components` has the names that grants use.
     #[must_use]
     pub fn without(&self, components: &BTreeSet<String>, skills: &BTreeSet<String>) -> Self {
         if components.is_empty() && skills.is_empty() {
@@ -92,7 +92,8 @@ impl Host {
         scope.is_none_or(|scope| scope.allows_skill(skill))
     }
 
-    /// Returns whether the home folder is in the scope. It can contain any skill.
+    /// Returns whether the home folder is in the scope. It is only in a scope with all skills,
+    /// because it can contain any skill.
     pub(super) fn sees_home(&self) -> bool {
         self.1.as_ref().is_none_or(|scope| scope.has_all_skills())
     }

@@ -135,10 +135,10 @@ impl Host {
         if !self.may_read(terms, skill) {
             return false;
         }
-        let Ok(open) = self.0.catalog.skill(skill, terms.hard_links) else {
+        let Ok(opened) = self.0.catalog.skill(skill, terms.hard_links) else {
             return false;
         };
-        let paths = neighbours::paths(&self.0.catalog.for_lists(open).folder);
+        let paths = neighbours::paths(&self.0.catalog.for_lists(opened).folder);
         paths.iter().any(|path| terms.scripts.allow(path))
     }
 }

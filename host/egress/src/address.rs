@@ -1,4 +1,4 @@
-//! Tells public IP addresses from others, which need a grant of their own.
+//! Distinguishes public IP addresses from all others, which a grant must name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,7 +21,8 @@ pub(crate) fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// The address at which virtual machines of Azure read their configuration. It is in a public network.
+/// The address at which virtual machines of Azure read their configuration. The rest of
+/// its network is public.
 const AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 fn is_public_v4(address: Ipv4Addr) -> bool {

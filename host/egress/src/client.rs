@@ -1,4 +1,4 @@
-//! The host's handle to the egress process, which sends requests through it.
+//! The host's handle to the egress process, through which the host sends requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -30,8 +30,8 @@ const MAX_HEADERS: usize = 1_024;
 
 /// The maximum number of requests of a component at the same time; further ones wait.
 ///
-/// It is lower than the maximum of all components. Guards against: a component that keeps others from
-/// sending.
+/// It is lower than the maximum for all components together. Guards against: a component that keeps
+/// others from sending.
 pub(crate) const MAX_COMPONENT_REQUESTS: usize = 64;
 
 /// The maximum time to fetch keys, from name resolution to the last byte. Guards against: an issuer
@@ -50,9 +50,9 @@ pub struct EgressClient {
     _lifetime: Arc<OwnedFd>,
 }
 
-/// A request of a component.
+/// The component that sends a request, and its placeholders.
 #[derive(Debug, Clone, Copy)]
-pub struct Origin<'a> {
+pub struct Requester<'a> {
     /// The component file whose grant covers the request.
     pub component: &'a str,
     /// The names of secrets, and their placeholders in this call.
@@ -82,7 +82,7 @@ impl EgressClient {
     /// If the process cannot be reached or ends.
     pub async fn send<B>(
         &self,
-        origin: Origin<'_>,
+        requester: Requester<'_>,
         mut request: Request<B>,
     ) -> io::Result<(Response<DrivenBody>, Outcome)>
     where
@@ -93,19 +93,19 @@ impl EgressClient {
             |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(io::Error::other);
         request
             .headers_mut()
-            .insert(GRANT, header(origin.component)?);
+            .insert(GRANT, header(requester.component)?);
         request.headers_mut().remove(ISSUER);
         request.headers_mut().remove(OUTCOME);
         request.headers_mut().remove(PLACEHOLDER);
-        for (name, placeholder) in origin.placeholders {
+        for (name, placeholder) in requester.placeholders {
             let pair = header(&format!("{name}={placeholder}"))?;
             request.headers_mut().append(PLACEHOLDER, pair);
         }
-        let slots = self.component_slots(origin.component);
+        let slots = self.component_slots(requester.component);
         let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
-        let any_slot = Arc::clone(&self.all_slots).acquire_owned().await;
-        let any_slot = any_slot.map_err(io::Error::other)?;
-        self.exchange(request, (slot, any_slot)).await
+        let shared_slot = Arc::clone(&self.all_slots).acquire_owned().await;
+        let shared_slot = shared_slot.map_err(io::Error::other)?;
+        self.exchange(request, (slot, shared_slot)).await
     }
 
     /// Fetches the keys at the address of an issuer: at most `max_bytes`.
@@ -173,7 +173,7 @@ impl EgressClient {
         polled_now.is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Sends a request on its own socket. Frees `slots` when the request is over.
+    /// Sends a request on a new socket. Frees `slots` when the request is over.
     async fn exchange<B>(
         &self,
         request: Request<B>,
@@ -183,7 +183,7 @@ impl EgressClient {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let stream = tokio::net::UnixStream::from_std(self.open()?)?;
+        let stream = tokio::net::UnixStream::from_std(self.open_socket()?)?;
         let mut builder = http1::Builder::new();
         builder
             .max_buf_size(MAX_HEAD_BYTES)
@@ -203,7 +203,7 @@ impl EgressClient {
     }
 
     /// Opens a socket for a request to the process.
-    pub(crate) fn open(&self) -> io::Result<UnixStream> {
+    pub(crate) fn open_socket(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -22,16 +22,17 @@ pub struct DrivenBody {
     body: Incoming,
     connection: SharedConnection,
     task: Option<EndedOnDrop>,
-    /// Its marker lives as long as the body of the request.
+    /// Can be upgraded until the request is sent. Then hyper drops the request's body.
     sending: Weak<()>,
 }
 
 type SharedConnection = Arc<Mutex<DrivenConnection>>;
 
 struct DrivenConnection {
-    /// The work of the connection, or `None` after its end.
+    /// The future of the connection. `None` once it has ended.
     running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// True once the reader drives it. A late poll of the task must not take the reader's wake-ups.
+    /// True once the reader drives the connection. A late poll by the task would replace the
+    /// reader's waker.
     has_reader: bool,
 }
 
@@ -46,8 +47,8 @@ impl Drop for EndedOnDrop {
     }
 }
 
-/// Sends a request on its own connection, and returns the response. Drops `held` when the request is
-/// over.
+/// Sends a request as the only one over `stream`, and returns the response. Drops `held` when the
+/// request is over.
 pub(crate) async fn exchange<B>(
     builder: &http1::Builder,
     stream: impl Read + Write + Send + Unpin + 'static,

@@ -131,8 +131,8 @@ impl<R: Resolve> Sender<R> {
         {
             return Err(denied(&format!("a {method} request must have no body")));
         }
-        let receives_secrets = self.secrets.are_sent_to(&target);
-        if receives_secrets {
+        let may_receive_secrets = self.secrets.may_be_sent_to(&target);
+        if may_receive_secrets {
             let is_range = |name: &&str| RANGES.contains(&&*as_variable(name));
             if let Some(name) = headers_and_trailers(request.headers()).find(is_range) {
                 let why = format!(
@@ -168,7 +168,7 @@ impl<R: Resolve> Sender<R> {
         head.version = Version::HTTP_11;
         // The extensions have the reason phrase, which can contain a secret.
         head.extensions.clear();
-        if receives_secrets && is_part(&head) {
+        if may_receive_secrets && is_partial(&head) {
             let why = "the server sent a part of a response, which may contain a part of a secret";
             return Err(Failure::new(FailureKind::Secret, why));
         }
@@ -277,7 +277,7 @@ fn headers_and_trailers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether a response can be a part of a larger response.
-fn is_part(head: &response::Parts) -> bool {
+fn is_partial(head: &response::Parts) -> bool {
     let content_type = head.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.map(|value| value.as_bytes().to_ascii_lowercase());
     let status = head.status;

@@ -1,7 +1,7 @@
 //! The issuers of access tokens, whose keys verify tokens.
 //!
-//! The host names an issuer by the address of its keys. It cannot choose another address, a method or
-//! a header.
+//! The host names an issuer by the address of its keys. The host cannot choose another address, a
+//! method or a header.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
@@ -26,7 +26,7 @@ pub(crate) struct Issuers<R> {
 impl<R: Resolve> Issuers<R> {
     /// Requests the keys at this address.
     ///
-    /// Its host may resolve to any IP address, because the operator chose it.
+    /// Allows every IP address, because the operator chose the address of the keys.
     pub(crate) async fn fetch_keys(
         &self,
         address: &HeaderValue,

@@ -1,7 +1,7 @@
 //! The HTTP requests of tools: which requests an operator allows, and the process that sends them.
-//! It also fetches the keys of issuers of access tokens.
+//! The process also fetches the keys of issuers of access tokens.
 //!
-//! - `address`: tells public IP addresses from others.
+//! - `address`: distinguishes public IP addresses from all others.
 //! - `target`: the method and address of a request, normalised.
 //! - `rule`: the operator's rules.
 //! - `policy`: the grant of a component.
@@ -57,7 +57,7 @@ mod process;
 mod tests;
 
 pub use address::is_public;
-pub use client::{EgressClient, Origin};
+pub use client::{EgressClient, Requester};
 pub use coverage::Coverage;
 pub use driven::DrivenBody;
 pub use message::{Failure, FailureKind, Outcome};

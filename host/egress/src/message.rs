@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The component file whose grant covers the request.
 pub(crate) const GRANT: HeaderName = HeaderName::from_static("skillhost-grant");
 
-/// The address of an issuer's keys. A request with this header has no body, and returns the keys.
+/// The address of an issuer's keys. A request with this header has no body. The body of its
+/// response has the keys.
 pub(crate) const ISSUER: HeaderName = HeaderName::from_static("skillhost-issuer");
 
 /// The name of a secret and its placeholder in this call, with `=` between them.
@@ -101,7 +102,7 @@ impl Outcome {
 
     pub(crate) fn header(&self) -> HeaderValue {
         let mut json = serde_json::to_string(self).unwrap_or_default();
-        // A header can have no other characters.
+        // A header can have only these characters.
         json.retain(|c| (' '..='~').contains(&c));
         HeaderValue::try_from(json).unwrap_or(HeaderValue::from_static("{}"))
     }

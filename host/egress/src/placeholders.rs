@@ -33,8 +33,8 @@ impl Placeholders {
     ///
     /// # Errors
     ///
-    /// If the host does not send such a placeholder: one of another form, or for a second time.
-    /// Guards against: escaped code that guesses parts of a secret.
+    /// If a placeholder is malformed, or a placeholder or name is repeated. The host never sends
+    /// such headers. Guards against: escaped code that guesses parts of a secret.
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Self, Denial> {
         let pairs = match headers.entry(PLACEHOLDER) {
             Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
@@ -45,8 +45,9 @@ impl Placeholders {
             let pair = String::from_utf8_lossy(pair.as_bytes());
             let (name, placeholder) = pair.split_once('=').unwrap_or((&pair, ""));
             let placeholder = placeholder.as_bytes();
-            let is_known = names.contains_key(placeholder) || names.values().any(|it| it == name);
-            if is_known || !is_placeholder(placeholder) {
+            let is_repeated =
+                names.contains_key(placeholder) || names.values().any(|it| it == name);
+            if is_repeated || !is_placeholder(placeholder) {
                 return Err(Denial::Secret(name.to_owned()));
             }
             names.insert(placeholder.to_owned(), name.to_owned());

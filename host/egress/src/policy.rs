@@ -14,7 +14,7 @@ use crate::target::{Host, Target, read_authority};
 /// The requests that the tools of a component may send. The default allows none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkGrant {
-    /// True if a person allows each origin instead of rules.
+    /// True if a person, not a rule, allows each origin.
     asks: bool,
     pub(crate) rules: Vec<NetworkRule>,
     pub(crate) private: Vec<PrivateAddress>,
@@ -37,7 +37,7 @@ pub struct SecretUse {
     pub(crate) name: String,
     /// The only header that may have it.
     pub(crate) header: HeaderName,
-    /// The only hosts that may receive it, with a port if it is not 443.
+    /// The only hosts that may receive it, each with its port.
     pub(crate) hosts: Vec<(Host, u16)>,
 }
 
@@ -194,7 +194,7 @@ impl NetworkGrant {
         self.rules.is_empty() && !self.asks
     }
 
-    /// Returns whether a person allows each origin.
+    /// Returns whether a person, not a rule, allows each origin.
     pub fn asks(&self) -> bool {
         self.asks
     }
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn allows_unresolved_names_that_may_be_allowed() {
+    fn allows_names_that_may_resolve_to_allowed_addresses() {
         let private = |address: [u8; 4]| Some(Denial::PrivateAddress(address.into()));
         for (rule, granted, uri, expected) in [
             ("https://e.org", "", "https://e.org/", None),

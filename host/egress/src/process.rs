@@ -2,8 +2,9 @@
 //!
 //! The host starts the supervisor before it confines itself, and sends it the grants. The supervisor
 //! reads the files of secrets, and starts the sender, which confines itself and sends the requests.
-//! Both have the same control socket, so if a sender fails, the next one continues with the requests
-//! that wait in the socket. The supervisor reads nothing from the network or the control socket.
+//! Each sender gets the supervisor's control socket, so if a sender fails, the next one continues
+//! with the requests that wait in the socket. The supervisor reads nothing from the network or the
+//! control socket.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,7 +119,7 @@ impl EgressSettings {
         self
     }
 
-    /// Adds an issuer by the address of its keys. Its host may be private.
+    /// Adds an issuer by the address of its keys. The address may be private.
     pub fn issuer(mut self, address: impl Into<String>) -> Self {
         self.issuers.push(address.into());
         self
@@ -153,7 +154,7 @@ impl EgressSettings {
     /// If the process cannot start.
     pub fn start(&self, program: &Path) -> anyhow::Result<StartingEgress> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut first = skillhost_helper::command(program)
+        let mut supervisor = skillhost_helper::command(program)
             .arg(SUPERVISOR_ARGUMENT)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -162,9 +163,12 @@ impl EgressSettings {
             .process_group(0)
             .spawn()
             .context("cannot start the egress process")?;
-        let stdin = first.stdin.take().context("the process has no stdin")?;
+        let stdin = supervisor
+            .stdin
+            .take()
+            .context("the process has no stdin")?;
         write_message(&stdin, Kind::Request, &serde_json::to_vec(self)?)?;
-        // The supervisor ends when this end of its stdin is closed.
+        // The supervisor exits when this end of its stdin is closed.
         let lifetime = stdin.into();
         Ok(StartingEgress {
             control: ours,
@@ -279,7 +283,7 @@ pub fn send_requests() -> anyhow::Result<()> {
         return Ok(());
     };
     let settings: SenderSettings = serde_json::from_slice(&message.bytes)?;
-    // Each issuer needs one more, for its own resolver.
+    // Each issuer's resolver needs one more thread.
     let max_resolving = MAX_RESOLVING + settings.issuers.len();
     let sender = settings.sender()?;
     let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -287,13 +291,13 @@ pub fn send_requests() -> anyhow::Result<()> {
         .enable_all()
         .max_blocking_threads(max_resolving)
         .build()?;
-    let (gone, is_gone) = tokio::sync::oneshot::channel();
+    let (announce_exit, supervisor_exit) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
         // The supervisor sends nothing more, so this returns when it closes its end.
         let _ = read_message(io::stdin().lock(), 0);
-        let _ = gone.send(());
+        let _ = announce_exit.send(());
     });
-    runtime.block_on(serve(control, sender, is_gone))?;
+    runtime.block_on(serve(control, sender, supervisor_exit))?;
     Ok(())
 }
 
@@ -306,8 +310,8 @@ enum Event {
 
 /// Waits until the host or the sender has ended, or a file of the resolver was replaced.
 ///
-/// Stdin is closed when the host drops its client. Escaped code can keep it open by sending it in a
-/// message that is never received.
+/// The other end of stdin is closed when the host drops its client. Escaped code can keep that end
+/// open, by sending it in a message that nobody receives. So the host's process is watched too.
 fn wait_for_event(
     host: &OwnedFd,
     sender: &Child,
@@ -326,11 +330,12 @@ fn wait_for_event(
         ];
         let interval = Timespec::try_from(RESOLVER_INTERVAL)?;
         rustix::io::retry_on_intr(|| poll(&mut polled, Some(&interval)))?;
-        let [closed, ended, sender] = polled.map(|polled| !polled.revents().is_empty());
-        if closed || ended {
+        let [is_stdin_closed, host_ended, sender_ended] =
+            polled.map(|polled| !polled.revents().is_empty());
+        if is_stdin_closed || host_ended {
             return Ok(Event::HostGone);
         }
-        if sender {
+        if sender_ended {
             return Ok(Event::SenderGone);
         }
         if identities(resolver_files) != known {

@@ -233,7 +233,7 @@ impl HostPattern {
 
 /// Returns whether a path matches a pattern.
 pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
-    let (pattern, is_start) = match pattern.strip_suffix('*') {
+    let (pattern, is_prefix) = match pattern.strip_suffix('*') {
         Some(start) => (start, true),
         None => (pattern, false),
     };
@@ -244,15 +244,15 @@ pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
             return false;
         };
         let is_last = pattern_segments.peek().is_none();
-        if !matches_segment(pattern, segment, is_last && is_start) {
+        if !matches_segment(pattern, segment, is_last && is_prefix) {
             return false;
         }
     }
-    is_start || path_segments.next().is_none()
+    is_prefix || path_segments.next().is_none()
 }
 
-/// Returns whether a segment matches a pattern. With `is_start`, the segment may also be longer.
-fn matches_segment(pattern: &str, segment: &str, is_start: bool) -> bool {
+/// Returns whether a segment matches a pattern. With `is_prefix`, the segment may also be longer.
+fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = segment.strip_prefix(first) else {
@@ -260,10 +260,10 @@ fn matches_segment(pattern: &str, segment: &str, is_start: bool) -> bool {
     };
     let mut parts = parts.peekable();
     if parts.peek().is_none() {
-        return is_start || rest.is_empty();
+        return is_prefix || rest.is_empty();
     }
     while let Some(part) = parts.next() {
-        if parts.peek().is_none() && !is_start {
+        if parts.peek().is_none() && !is_prefix {
             return rest.ends_with(part);
         }
         match rest.find(part) {

@@ -18,7 +18,8 @@ use crate::target::{Host, Target};
 /// Guards against: servers that send all short texts, so that a guest sees which one is a secret.
 const MIN_EVERYWHERE: usize = 16;
 
-/// The step in which held bytes are counted. Guards against: a guest that learns the length of a secret.
+/// The maximum number of held bytes is a multiple of this. Guards against: a guest that learns the
+/// length of a secret.
 const HELD_STEP: usize = 64;
 
 /// The value of a secret. It is never shown.
@@ -30,8 +31,8 @@ pub(crate) struct Secrets {
     /// The values, by component file and name.
     values: BTreeMap<(String, String), SecretValue>,
     known: Vec<KnownSecret>,
-    /// The bytes at the end of a piece of a body, and at the start of the next one, that are searched
-    /// for a secret across both.
+    /// The number of bytes at the end of a piece of a body, and at the start of the next piece,
+    /// that are searched for a secret across both.
     overlap: usize,
 }
 
@@ -82,7 +83,7 @@ impl Secrets {
     }
 
     /// Returns whether any grant allows sending a secret to this host.
-    pub(crate) fn are_sent_to(&self, target: &Target) -> bool {
+    pub(crate) fn may_be_sent_to(&self, target: &Target) -> bool {
         let origin = (target.host.clone(), target.port);
         self.known
             .iter()
@@ -97,7 +98,7 @@ impl Secrets {
         }
     }
 
-    /// Replaces an explanation that contains a secret, in any case.
+    /// Replaces an explanation that contains a secret, in upper or lower case.
     pub(crate) fn hide(&self, failure: Failure) -> Failure {
         let text = failure.why.to_ascii_lowercase();
         let mut long = self.known.iter().filter(|secret| secret.is_long());
@@ -132,13 +133,13 @@ impl SecretSearch {
         };
         let mut values = headers.values();
         let in_value = values.find_map(|value| self.find(value.as_bytes()));
-        in_value.or_else(|| Some(&*self.searched().find(is_in_name)?.name))
+        in_value.or_else(|| Some(&*self.sought().find(is_in_name)?.name))
     }
 
     /// Returns the name of a secret that the bytes contain.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<&str> {
         let is_in_bytes = |secret: &&KnownSecret| secret.finder.find(bytes).is_some();
-        Some(&*self.searched().find(is_in_bytes)?.name)
+        Some(&*self.sought().find(is_in_bytes)?.name)
     }
 
     /// Returns the name of a secret that starts in a piece of a body and ends in the next one.
@@ -158,22 +159,28 @@ impl SecretSearch {
     /// Returns the number of bytes at the end that are held back until more bytes follow, because they
     /// can be the start of a secret for this origin.
     ///
-    /// No secret has a line end, so lines are not held back. Depends on no byte of a secret. Guards
-    /// against: a guest whose guess a server repeats, and who learns from the delay that it is right.
+    /// No secret has a line end, so complete lines are not held back. The number depends on no byte
+    /// of a secret. Guards against: a guest whose guess a server repeats, and who learns from the
+    /// delay that the guess is right.
     pub(crate) fn held_at_end(&self, bytes: &[u8]) -> usize {
         let known = self.all.known.iter();
-        let own = known.filter(|secret| self.may_receive(secret));
-        let longest = own.map(|secret| secret.lower.len()).max().unwrap_or(0);
+        let receivable = known.filter(|secret| self.may_receive(secret));
+        let longest = receivable
+            .map(|secret| secret.lower.len())
+            .max()
+            .unwrap_or(0);
         let max = longest.saturating_sub(1).next_multiple_of(HELD_STEP);
         let end = bytes.iter().rev().take(max);
         end.take_while(|byte| !b"\r\n".contains(byte)).count()
     }
 
-    fn searched(&self) -> impl Iterator<Item = &KnownSecret> {
+    /// Returns the secrets to search for: those of this origin, and all long ones.
+    fn sought(&self) -> impl Iterator<Item = &KnownSecret> {
         let known = self.all.known.iter();
         known.filter(|secret| secret.is_long() || self.may_receive(secret))
     }
 
+    /// Returns whether the origin may receive a secret.
     fn may_receive(&self, secret: &KnownSecret) -> bool {
         secret.hosts.contains(&self.origin)
     }

@@ -1,5 +1,5 @@
-//! Receives requests in the process that sends them. The host sends it a socket for each request, and
-//! speaks HTTP over that socket.
+//! Receives requests in the process that sends them to servers. The host passes a socket for each
+//! request, and speaks HTTP over that socket.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -46,7 +46,7 @@ pub(crate) async fn serve<R: Resolve>(
     serve_at_most(MAX_REQUESTS, control, sender, ended).await
 }
 
-/// Sends requests like [`serve`], with another maximum number of guests' requests at the same time.
+/// Sends requests like [`serve`], with at most `max` requests of guests at the same time.
 pub(crate) async fn serve_at_most<R: Resolve>(
     max: u32,
     control: UnixStream,
@@ -87,8 +87,8 @@ pub(crate) async fn serve_at_most<R: Resolve>(
 
 /// Serves one request, until the host closes its socket. That cancels the request.
 async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Result<()> {
-    // hyper notices a closed socket only when it reads from it. It does not read while a server does
-    // not accept the body of a request.
+    // hyper notices only by reading that the host has closed the socket. It does not read while a
+    // server accepts no more of a request's body.
     #[expect(
         deprecated,
         reason = "the new function is unsafe, for types whose descriptor changes"

@@ -9,8 +9,8 @@ use skillhost_skills::text::hidden::is_hidden;
 /// The maximum bytes of a path and query. Guards against: endless normalising.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
-/// The maximum number of times that escapes are decoded. Guards against: a path of escaped escapes,
-/// each decoding of which removes only one level.
+/// The maximum number of times that escapes are decoded. Guards against: a path of escaped escapes.
+/// Each decoding removes only one level of them.
 const MAX_DECODINGS: usize = 8;
 
 /// The maximum bytes of a host name, and of one of its labels.
@@ -79,7 +79,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If a rule cannot be compared with it safely.
+    /// If the target cannot be compared with rules safely.
     pub fn new(method: &Method, uri: &Uri) -> Result<Self, TargetError> {
         // Some servers ignore the case of methods.
         let is_refused = |refused: &Method| method.as_str().eq_ignore_ascii_case(refused.as_str());
@@ -345,7 +345,7 @@ fn remove_dot_segments(path: &str) -> String {
                 if *segment == ".." {
                     kept.pop();
                 }
-                // Then the path names a folder.
+                // A path that ends in a dot segment names a folder.
                 if number + 1 == segments.len() {
                     kept.push("");
                 }

@@ -29,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::client::{EgressClient, Origin};
+use crate::client::{EgressClient, Requester};
 use crate::driven::DrivenBody;
 use crate::forward::Sender;
 use crate::issuer::Issuers;
@@ -197,18 +197,18 @@ async fn script_server(script: Script, tls: Option<&TlsAcceptor>) -> Server {
     let received = Arc::new(Mutex::new(Vec::new()));
     let (begin, begun) = mpsc::unbounded_channel();
     let (end, ended) = mpsc::unbounded_channel();
-    let (kept, tls) = (Arc::clone(&received), tls.cloned());
+    let (record, tls) = (Arc::clone(&received), tls.cloned());
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (kept, tls, script) = (Arc::clone(&kept), tls.clone(), script.clone());
+            let (record, tls, script) = (Arc::clone(&record), tls.clone(), script.clone());
             let (begin, end) = (begin.clone(), end.clone());
             tokio::spawn(async move {
                 let _ = begin.send(());
                 let done = match tls {
-                    None => play(stream, script, &kept).await,
+                    None => play(stream, script, &record).await,
                     Some(tls) => match tls.accept(stream).await {
-                        Ok(stream) => play(stream, script, &kept).await,
+                        Ok(stream) => play(stream, script, &record).await,
                         Err(error) => Err(error),
                     },
                 };
@@ -228,12 +228,12 @@ async fn script_server(script: Script, tls: Option<&TlsAcceptor>) -> Server {
 async fn play(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     script: Script,
-    kept: &Mutex<Vec<u8>>,
+    record: &Mutex<Vec<u8>>,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 65_536];
     if script.reads {
         let count = stream.read(&mut bytes).await?;
-        kept.lock().unwrap().extend_from_slice(&bytes[..count]);
+        record.lock().unwrap().extend_from_slice(&bytes[..count]);
     }
     stream.write_all(&script.answer).await?;
     match script.end {
@@ -348,7 +348,11 @@ impl Answer {
 
     /// Returns the explanation of the failure, which must be one line without secrets.
     fn why(&self) -> &str {
-        let Failure { why, .. } = self.outcome.failure.as_ref().expect("it was sent");
+        let Failure { why, .. } = self
+            .outcome
+            .failure
+            .as_ref()
+            .expect("the request did not fail");
         let is_line = !why.is_empty() && why.len() <= 500 && !why.contains(char::is_control);
         assert!(is_line, "{why}");
         for secret in [SECRET, PLACEHOLDER, OTHER_SECRET] {
@@ -390,18 +394,18 @@ where
 {
     let placeholders = [("TOKEN", PLACEHOLDER), ("OTHER", OTHER_PLACEHOLDER)];
     let placeholders = placeholders.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let origin = Origin {
+    let requester = Requester {
         component,
         placeholders: &placeholders,
     };
-    client.send(origin, request).await
+    client.send(requester, request).await
 }
 
 fn get(uri: &str) -> Request<&'static str> {
     Request::get(uri).body("").unwrap()
 }
 
-/// Polls a body once, and expects no more of it.
+/// Polls a body once, and expects no frame.
 async fn expect_nothing_more(body: &mut DrivenBody) {
     tokio::select! {
         biased;

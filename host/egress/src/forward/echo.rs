@@ -131,7 +131,7 @@ impl Body for CheckedBody {
                 None => {}
                 Some(Some(Err(error))) => {
                     // hyper closes the connection at an error. It sends buffered data, such as the
-                    // head of the response, only while it waits.
+                    // head of the response, only while it waits for a frame of this body.
                     self.error = Some(error);
                     context.waker().wake_by_ref();
                     return Poll::Pending;

@@ -58,11 +58,11 @@ async fn fetches_keys_or_reports_the_error() {
         (head, Err("")),
         ("no HTTP".to_owned(), Err("")),
     ] {
-        let (server, other) = (server(&reply, None).await, server(OK, None).await);
+        let (server, good_server) = (server(&reply, None).await, server(OK, None).await);
         // A name and an address, which both lead to this machine.
         for host in ["localhost", "127.0.0.1"] {
             let address = format!("http://{host}:{}/keys?a=b", server.port());
-            let good = format!("http://{host}:{}/", other.port());
+            let good = format!("http://{host}:{}/", good_server.port());
             let client = with_issuers(&[&address, &good]);
             match (fetch(&client, &address).await, expected) {
                 (Ok(keys), Ok(expected)) => assert_eq!(keys, expected),
@@ -136,7 +136,7 @@ async fn silent_server() -> Server {
 }
 
 #[tokio::test]
-async fn fetches_again_after_late_answer() {
+async fn fetches_again_after_timeouts() {
     let mut silent = silent_server().await;
     let good = server(OK, None).await;
     let slow = format!("http://localhost:{}/", silent.port());

@@ -71,7 +71,7 @@ async fn connects_to_the_address_that_was_checked() {
     let answer = send(&client, "a.wasm", get("http://api.example.org/")).await;
     assert_eq!((answer.failure(), answer.status()), (None, 200));
     assert_eq!(answer.outcome.address, Some(checked));
-    // The next request is checked with the addresses that it resolves to.
+    // The next request resolves the name again, and checks the new address.
     let answer = send(&client, "a.wasm", get("http://api.example.org/")).await;
     assert_eq!(answer.failure(), Some(FailureKind::Denied));
     assert_eq!(evil.received(), "");
@@ -118,7 +118,7 @@ async fn name_servers_that_never_answer_are_a_timeout() {
 }
 
 #[tokio::test]
-async fn redirects_are_left_to_the_guest_and_checked() {
+async fn passes_redirects_to_guests_and_checks_their_targets() {
     let tls = Tls::new();
     for location in [
         "http://169.254.169.254/latest/meta-data/",

@@ -6,12 +6,12 @@ use super::*;
 async fn sends_what_a_grant_allows() {
     let tls = Tls::new();
     let server = server(OK, Some(&tls.acceptor)).await;
-    let (to, port) = (server.address.to_string(), server.port());
+    let (address, port) = (server.address.to_string(), server.port());
     let host = format!("api.example.org:{port}");
     let rule = format!("GET,POST https://{host}/v1/*");
     let grant = NetworkGrant::new()
         .rule(rule.parse().unwrap())
-        .private(to.parse().unwrap())
+        .private(address.parse().unwrap())
         .secret(SecretUse::new("TOKEN", "authorization", [&host]).unwrap());
     let client = egress(grant, Names::local(), &tls);
     let url = format!("https://API.example.org:{port}/v1/%61/../b?q=1");
@@ -28,7 +28,7 @@ async fn sends_what_a_grant_allows() {
     let answer = send(&client, "a.wasm", request).await;
     assert_eq!((answer.failure(), answer.status()), (None, 200));
     assert_eq!(answer.body, b"hello");
-    assert_eq!(answer.outcome.address, Some(to));
+    assert_eq!(answer.outcome.address, Some(address));
     assert_eq!(answer.outcome.rule, Some(rule));
     assert_eq!(answer.outcome.secrets, ["TOKEN"]);
     let received = server.received();
@@ -169,13 +169,13 @@ async fn denies_headers_that_replace_method_or_path() {
 #[tokio::test]
 async fn prevents_request_smuggling() {
     let tls = Tls::new();
-    let other = "POST /admin HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    let smuggled = "POST /admin HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
     for method in ["GET", "get", "HEAD", "POST", "DELETE", "OPTIONS"] {
         let server = server(OK, None).await;
         let url = format!("http://localhost:{}/", server.port());
         let client = egress(grant_of(&server), Names::local(), &tls);
         let request = |body| Request::builder().method(method).uri(&url).body(body);
-        let answer = send(&client, "a.wasm", request(other).unwrap()).await;
+        let answer = send(&client, "a.wasm", request(smuggled).unwrap()).await;
         if ["GET", "get", "HEAD"].contains(&method) {
             assert_eq!(answer.failure(), Some(FailureKind::Denied), "{method}");
             assert!(
@@ -215,7 +215,7 @@ async fn ignores_internal_headers_from_guests() {
             .body("")
             .unwrap()
     };
-    // The component has no grant, even if its guest sends the header of another one.
+    // `b.wasm` has no grant, even if its guest names other components in the header.
     let answer = send(&client, "b.wasm", request(&url)).await;
     assert_eq!(answer.failure(), Some(FailureKind::Denied));
     assert_eq!(server.received(), "");

@@ -151,7 +151,7 @@ async fn replaces_placeholders_in_each_line_of_a_header() {
 }
 
 #[tokio::test]
-async fn denies_placeholders_that_no_host_sends() {
+async fn denies_malformed_and_repeated_placeholders() {
     let tls = Tls::new();
     let server = server(OK, Some(&tls.acceptor)).await;
     let client = egress(grant_of(&server), Names::local(), &tls);
@@ -175,14 +175,14 @@ async fn denies_placeholders_that_no_host_sends() {
         ),
     ] {
         let request = get(&format!("https://localhost:{}/", server.port()));
-        let outcome = outcome(&client, &placeholders, request).await;
+        let outcome = send_with(&client, &placeholders, request).await;
         assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied, "{what}");
     }
     assert_eq!(server.received(), "");
 }
 
 /// Sends a request of `a.wasm` with these placeholders, as escaped code can.
-async fn outcome(
+async fn send_with(
     client: &EgressClient,
     placeholders: &[(&str, &str)],
     request: Request<&str>,
@@ -190,12 +190,12 @@ async fn outcome(
     let pairs = placeholders.iter();
     let pairs = pairs.map(|(name, placeholder)| ((*name).to_owned(), (*placeholder).to_owned()));
     let placeholders: Vec<_> = pairs.collect();
-    let origin = Origin {
+    let requester = Requester {
         component: "a.wasm",
         placeholders: &placeholders,
     };
     let request = request.map(|body| Full::new(Bytes::copy_from_slice(body.as_bytes())));
-    soon(client.send(origin, request)).await.unwrap().1
+    soon(client.send(requester, request)).await.unwrap().1
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn guessed_secrets_are_no_placeholders() {
     for guess in [right, wrong] {
         let placeholders = [("TOKEN", PLACEHOLDER), ("guess", guess)];
         let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
-        let outcome = outcome(&client, &placeholders, request.body("").unwrap()).await;
+        let outcome = send_with(&client, &placeholders, request.body("").unwrap()).await;
         assert_eq!(
             (outcome.failure, outcome.secrets),
             (None, vec!["TOKEN".to_owned()])
@@ -442,10 +442,10 @@ async fn no_response_has_a_secret_of_another_request() {
 }
 
 #[tokio::test]
-async fn refuses_parts_from_hosts_with_secrets() {
+async fn refuses_partial_responses_from_hosts_with_secrets() {
     let tls = Tls::new();
-    let part = "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\n\r\nS3cr3t";
-    let server = server(part, Some(&tls.acceptor)).await;
+    let partial = "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\n\r\nS3cr3t";
+    let server = server(partial, Some(&tls.acceptor)).await;
     let host = format!("localhost:{}", server.port());
     let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
     let with_secret = egress(grant_of(&server).secret(secret), Names::local(), &tls);
@@ -478,8 +478,8 @@ async fn refuses_parts_from_hosts_with_secrets() {
         "226 IM Used\r\n",
         "200 OK\r\ncontent-type: Multipart/Byteranges; boundary=a\r\n",
     ] {
-        let part = format!("HTTP/1.1 {head}content-length: 6\r\n\r\nS3cr3t");
-        let server = super::server(part, Some(&tls.acceptor)).await;
+        let partial = format!("HTTP/1.1 {head}content-length: 6\r\n\r\nS3cr3t");
+        let server = super::server(partial, Some(&tls.acceptor)).await;
         let host = format!("localhost:{}", server.port());
         let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
         let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
@@ -494,7 +494,7 @@ async fn refuses_parts_from_hosts_with_secrets() {
 async fn held_bytes_do_not_depend_on_secrets() {
     let tls = Tls::new();
     // More than the maximum that is held, then a guess.
-    let line = "a".repeat(70);
+    let start = "a".repeat(70);
     for (end, guesses) in [
         (
             String::new(),
@@ -506,7 +506,7 @@ async fn held_bytes_do_not_depend_on_secrets() {
         ),
     ] {
         for guess in guesses {
-            let sent = format!("{line}{guess}{end}");
+            let sent = format!("{start}{guess}{end}");
             let script = Script {
                 reads: true,
                 answer: format!("HTTP/1.1 200 OK\r\n\r\n{sent}").into(),
@@ -555,9 +555,9 @@ async fn failures_contain_no_secrets() {
 }
 
 #[tokio::test]
-async fn odd_secrets_do_not_come_back() {
+async fn unusual_secrets_do_not_come_back() {
     let tls = Tls::new();
-    for (secret, answer, is_cut) in [
+    for (secret, answer, is_found) in [
         ("h", OK, true),
         ("x", "HTTP/1.1 200 OK\r\n\r\nhello", false),
         ("hello ", OK, true),
@@ -574,7 +574,7 @@ async fn odd_secrets_do_not_come_back() {
         let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
         // A header of the response can contain a secret of one letter.
         let is_refused = answer.failure() == Some(FailureKind::Secret);
-        assert_eq!(answer.is_cut || is_refused, is_cut, "{secret:?}");
+        assert_eq!(answer.is_cut || is_refused, is_found, "{secret:?}");
         let received = server.received();
         assert!(received.contains(secret.trim()), "{secret:?} {received}");
         // Responses of other origins are not searched for short secrets. Otherwise, a server could try

@@ -4,18 +4,18 @@ use super::*;
 
 /// The parts of a server's response that a guest gets.
 #[derive(Debug, PartialEq, Eq)]
-enum Gets {
+enum GuestView {
     Failure(FailureKind),
     /// The status, the body, and whether the body ends with an error.
     Response(u16, Vec<u8>, bool),
 }
 
-fn whole(status: u16, body: &str) -> Gets {
-    Gets::Response(status, body.into(), false)
+fn whole(status: u16, body: &str) -> GuestView {
+    GuestView::Response(status, body.into(), false)
 }
 
-fn cut(body: &str) -> Gets {
-    Gets::Response(200, body.into(), true)
+fn cut(body: &str) -> GuestView {
+    GuestView::Response(200, body.into(), true)
 }
 
 async fn get_from(script: Script, tls: &Tls) -> Answer {
@@ -27,7 +27,7 @@ async fn get_from(script: Script, tls: &Tls) -> Answer {
 
 #[tokio::test]
 async fn bad_responses_fail_or_are_cut_off() {
-    const BAD: Gets = Gets::Failure(FailureKind::Protocol);
+    const BAD: GuestView = GuestView::Failure(FailureKind::Protocol);
     let tls = Tls::new();
     let head = "HTTP/1.1 200 OK\r\n";
     let headers = |count| {
@@ -188,14 +188,14 @@ async fn bad_responses_fail_or_are_cut_off() {
             end: End::Close,
         };
         let answer = get_from(script, &tls).await;
-        let gets = match answer.failure() {
+        let view = match answer.failure() {
             Some(kind) => {
                 answer.why();
-                Gets::Failure(kind)
+                GuestView::Failure(kind)
             }
-            None => Gets::Response(answer.status(), answer.body, answer.is_cut),
+            None => GuestView::Response(answer.status(), answer.body, answer.is_cut),
         };
-        assert_eq!(gets, expected, "{what}");
+        assert_eq!(view, expected, "{what}");
     }
 }
 

@@ -91,7 +91,7 @@ async fn sockets_without_a_request_take_no_slot_for_long() {
     let client = egress_at_most(MAX, grant_of(&server), Names::local(), &tls);
     for number in 0..10_000 {
         let socket = loop {
-            match client.open() {
+            match client.open_socket() {
                 Ok(socket) => break socket,
                 // The process has not received the earlier sockets yet.
                 Err(_) => tokio::task::yield_now().await,

@@ -4,7 +4,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 
 use super::*;
 
-/// Returns a certificate for `localhost` after `change`, signed by an authority that clients trust.
+/// Returns a certificate for `localhost`, modified by `change`, then signed by an authority that
+/// clients trust.
 fn signed(change: impl FnOnce(&mut CertificateParams)) -> Tls {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -133,7 +134,7 @@ async fn sends_names_but_not_addresses_to_servers() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("https://{host}:{}/", listener.local_addr().unwrap().port());
         let acceptor = tls.acceptor.clone();
-        let told = tokio::spawn(async move {
+        let sent_name = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(stream).await.unwrap();
             let name = stream.get_ref().1.server_name().map(str::to_owned);
@@ -146,7 +147,7 @@ async fn sends_names_but_not_addresses_to_servers() {
         let client = egress(grant, Names::local(), &tls);
         let answer = send(&client, "a.wasm", get(&url)).await;
         assert_eq!((answer.failure(), answer.status()), (None, 200));
-        let name = soon(told).await.unwrap();
+        let name = soon(sent_name).await.unwrap();
         assert_eq!(name.as_deref(), (host == "localhost").then_some(host));
     }
 }

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skillhost_egress::{
-    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Origin, Outcome, Target, placeholder,
+    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Outcome, Requester, Target, placeholder,
 };
 use tokio::time::Sleep;
 use wasmtime::StoreContextMut;
@@ -368,7 +368,7 @@ async fn send(
         timeout: None,
         error_prefix: None,
     });
-    let from = Origin {
+    let from = Requester {
         component: &gate.component,
         placeholders: &sender.placeholders,
     };

@@ -146,16 +146,16 @@ impl Host {
 impl JudgedScript {
     fn line(&self) -> String {
         let path = escape_json(&Value::from(self.script.as_str()).to_string());
-        let more = match self.reasons.first() {
+        let detail = match self.reasons.first() {
             Some(reason) if self.verdict != "will run" => &reason.needs,
             _ => &self.description,
         };
-        let more: String = more.chars().take(MAX_CHARS).collect();
+        let detail: String = detail.chars().take(MAX_CHARS).collect();
         let verdict = Line::new(&self.verdict);
-        if more.is_empty() {
+        if detail.is_empty() {
             format!("{path}: {verdict}")
         } else {
-            format!("{path}: {verdict} ({})", Line::new(&more))
+            format!("{path}: {verdict} ({})", Line::new(&detail))
         }
     }
 }

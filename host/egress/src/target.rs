@@ -272,23 +272,23 @@ fn is_dots(segment: &str) -> bool {
 /// Returns the path as a lenient server can read it. Such a server accepts `\` as `/`, normalises
 /// Unicode or converts it to a code page, or removes invisible characters.
 fn read_look_alikes(path: &str) -> String {
-    let mut read = String::with_capacity(path.len());
+    let mut text = String::with_capacity(path.len());
     let is_kept = |c: &char| !is_hidden(*c) || c.is_control() || c.is_whitespace();
     for c in path.chars().filter(is_kept) {
         match c {
-            '\u{fe5f}' | '\u{ff03}' => read.push('#'),
-            '\u{fe6a}' | '\u{ff05}' => read.push('%'),
-            '\u{fe54}' | '\u{ff1b}' => read.push(';'),
-            '\u{fe56}' | '\u{ff1f}' => read.push('?'),
-            '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => read.push('.'),
-            '\u{2025}' | '\u{fe30}' => read.push_str(".."),
+            '\u{fe5f}' | '\u{ff03}' => text.push('#'),
+            '\u{fe6a}' | '\u{ff05}' => text.push('%'),
+            '\u{fe54}' | '\u{ff1b}' => text.push(';'),
+            '\u{fe56}' | '\u{ff1f}' => text.push('?'),
+            '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => text.push('.'),
+            '\u{2025}' | '\u{fe30}' => text.push_str(".."),
             '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{fe68}' | '\u{ff0f}' | '\u{ff3c}' => {
-                read.push('/');
+                text.push('/');
             }
-            c => read.push(c),
+            c => text.push(c),
         }
     }
-    read
+    text
 }
 
 /// Returns whether the text after a `%` starts with `u` and four hexadecimal digits.

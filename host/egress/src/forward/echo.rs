@@ -60,8 +60,8 @@ impl CheckedBody {
             joined.extend_from_slice(&data);
             joined.freeze()
         };
-        self.refuse(self.secrets.find(&data))?;
-        self.refuse(self.secrets.find_between(&self.returned, &data))?;
+        self.fail_if_found(self.secrets.find(&data))?;
+        self.fail_if_found(self.secrets.find_between(&self.returned, &data))?;
         self.held = data.split_off(data.len() - self.secrets.held_at_end(&data));
         let overlap = self.secrets.overlap();
         let start = data.len().saturating_sub(overlap);
@@ -73,7 +73,7 @@ impl CheckedBody {
 
     /// Fails if a secret was found. Tells the operator, because the head of the response is sent
     /// already.
-    fn refuse(&self, found: Option<&str>) -> Result<(), BoxError> {
+    fn fail_if_found(&self, found: Option<&str>) -> Result<(), BoxError> {
         let Some(name) = found else {
             return Ok(());
         };
@@ -97,7 +97,7 @@ impl CheckedBody {
             },
             Ok(Err(frame)) => {
                 let trailers = frame.into_trailers().unwrap_or_default();
-                let refused = self.refuse(self.secrets.find_in_headers(&trailers));
+                let refused = self.fail_if_found(self.secrets.find_in_headers(&trailers));
                 refused.map(|()| match mem::take(&mut self.held) {
                     held if held.is_empty() => Frame::trailers(trailers),
                     held => {

@@ -143,7 +143,7 @@ impl<'t> UncheckedToken<'t> {
         })
     }
 
-    /// Checks the token with the keys of its issuer that it may be signed with.
+    /// Checks the token. `keys` are the keys of its issuer that may have signed it.
     pub(crate) fn check(
         self,
         keys: Vec<&DecodingKey>,
@@ -191,7 +191,7 @@ impl<'t> UncheckedToken<'t> {
 }
 
 impl Claims {
-    /// Returns whether a claim equals a value, or is a list that contains it.
+    /// Returns whether a claim equals a value, or is a list that contains the value.
     ///
     /// A text in `scope` or `scp` is a list of words.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {

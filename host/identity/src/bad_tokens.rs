@@ -22,9 +22,9 @@ const CI: &str = "[clients.ci]\nclaims = { client_id = \"ci\" }\n";
 #[test]
 fn accepts_token_of_each_key_type() {
     let keys = TestKeys::new();
-    let default = clients(&keys.set(), CI);
+    let default = clients(&keys.jwk_set(), CI);
     let all = "algorithms = [\"RS384\", \"RS512\", \"PS384\", \"PS512\", \"ES384\"]";
-    let others = clients_with(all, &keys.set(), CI);
+    let others = clients_with(all, &keys.jwk_set(), CI);
     let long = "x".repeat(256);
     for (clients, algorithm, id, key) in [
         (&default, "ES256", "ec", "ec"),
@@ -76,7 +76,7 @@ fn accepts_token_of_each_key_type() {
 #[test]
 fn refuses_remembered_token_after_expiry() {
     let keys = TestKeys::new();
-    let clients = clients(&keys.set(), CI);
+    let clients = clients(&keys.jwk_set(), CI);
     let end = now() + 2;
     let claims = with(claims(), json!({"exp": end - LEEWAY}));
     let token = keys.token(&header().to_string(), &claims, "ec");
@@ -93,10 +93,10 @@ fn refuses_every_invalid_token() {
     use TokenError as E;
 
     let keys = TestKeys::new();
-    let clients = clients(&keys.set(), CI);
+    let clients = clients(&keys.jwk_set(), CI);
     let good = claims().to_string();
     let point = keys.elliptic.public_key().as_ref().to_vec();
-    let own_key = json!({"kty": "EC", "crv": "P-256", "x": base64(&point[1..33]), "y": "AA"});
+    let embedded_key = json!({"kty": "EC", "crv": "P-256", "x": base64(&point[1..33]), "y": "AA"});
     let long = "x".repeat(300);
     let expires = now() + 600;
     let header_with = |change| with(header(), change);
@@ -223,7 +223,7 @@ fn refuses_every_invalid_token() {
             E::ForbiddenParameter("jku"),
         ),
         (
-            header_with(json!({"jwk": own_key})),
+            header_with(json!({"jwk": embedded_key})),
             "foreign",
             E::ForbiddenParameter("jwk"),
         ),
@@ -434,7 +434,7 @@ fn refuses_every_invalid_token() {
 fn client_with_most_matching_claims_wins() {
     let keys = TestKeys::new();
     let clients = clients(
-        &keys.set(),
+        &keys.jwk_set(),
         &format!(
             "[clients.anybody]\nclaims = {{ iss = \"{ISSUER}\" }}\noauth_scopes = [\"skills:read\"]\n\
              [clients.staff]\nclaims = {{ iss = \"{ISSUER}\", groups = \"staff\" }}\n\
@@ -500,7 +500,7 @@ fn client_with_most_matching_claims_wins() {
 fn accepts_scopes_as_words_or_list() {
     let keys = TestKeys::new();
     let needed = "oauth_scopes = [\"skills:read\", \"files:read\"]\n";
-    let clients = clients(&keys.set(), &format!("{CI}{needed}"));
+    let clients = clients(&keys.jwk_set(), &format!("{CI}{needed}"));
     for name in ["scope", "scp"] {
         for (value, is_met) in [
             (json!("openid skills:read files:read"), true),
@@ -523,7 +523,7 @@ fn accepts_scopes_as_words_or_list() {
 fn refuses_valid_token_without_client() {
     let keys = TestKeys::new();
     let clients = clients(
-        &keys.set(),
+        &keys.jwk_set(),
         "[clients.ci]\nclaims = { client_id = \"other\" }\n",
     );
     let token = keys.token(&header().to_string(), &claims().to_string(), "ec");
@@ -538,7 +538,7 @@ fn refuses_valid_token_of_expired_client() {
         ("2001-01-01", Err(Refusal::ClientExpired("ci".into()))),
         ("2901-01-01", Ok(Some("ci".into()))),
     ] {
-        let clients = clients(&keys.set(), &format!("{CI}expires = {expires}\n"));
+        let clients = clients(&keys.jwk_set(), &format!("{CI}expires = {expires}\n"));
         // The second time, the token is remembered.
         for _ in 0..2 {
             assert_eq!(identify(&clients, &token), expected, "{expires}");
@@ -549,7 +549,7 @@ fn refuses_valid_token_of_expired_client() {
 #[test]
 fn audience_replaces_resource() {
     let keys = TestKeys::new();
-    let clients = clients_with("audience = [\"x\", \"y\"]", &keys.set(), CI);
+    let clients = clients_with("audience = [\"x\", \"y\"]", &keys.jwk_set(), CI);
     for (audience, is_valid) in [
         (json!("x"), true),
         (json!("y"), true),

@@ -1,6 +1,7 @@
 //! The budget of one client: concurrent requests, and requests and bytes per minute.
 //!
-//! Requests beyond the concurrent ones wait. Requests beyond a minute's budget are refused.
+//! Requests beyond the limit on concurrent ones wait. Requests beyond a minute's budget are
+//! refused.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -120,8 +121,8 @@ impl Bucket {
         }
     }
 
-    /// Refills the bucket, and returns the time until it holds an amount. Returns `None` if it
-    /// already holds it.
+    /// Refills the bucket, and returns the time until it holds an amount. Returns `None` if the
+    /// bucket already holds that.
     fn time_until(&mut self, amount: f64, now: Instant) -> Option<Duration> {
         let passed = now
             .saturating_duration_since(self.last_refill)
@@ -146,6 +147,7 @@ impl Bucket {
 
     /// Takes an amount even if the bucket holds less.
     fn take_into_debt(&mut self, amount: f64, now: Instant) {
+        // Refills the bucket.
         self.time_until(amount, now);
         self.level -= amount;
     }
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_requests_past_the_minute() {
+    fn refuses_requests_past_the_budget_of_a_minute() {
         let few = budget(9, Some(2), None);
         few.count_request().unwrap();
         few.count_request().unwrap();

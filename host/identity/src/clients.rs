@@ -170,7 +170,7 @@ impl Clients {
 
     /// Returns whether the keys of all issuers can be read again.
     ///
-    /// They cannot if some of them are fetched and the egress process has ended. Then the server
+    /// Returns `false` if some keys are fetched and the egress process has ended. Then the server
     /// must be restarted.
     pub fn can_read_keys(&self) -> bool {
         let oauth = self.oauth.as_ref();
@@ -252,7 +252,7 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// If the user is neither the server's own nor root.
+    /// If the user is neither root nor the user of the server.
     pub fn check_own_user(user: u32) -> Result<(), Refusal> {
         if user == 0 || is_own_user(user) {
             Ok(())

@@ -69,7 +69,7 @@ impl ConnectionClients {
         entry.map(|(_, client)| client)
     }
 
-    /// Returns the clients that have a name of a certificate.
+    /// Returns the clients that have one of a certificate's names.
     pub(crate) fn find_by_names<'c>(
         &'c self,
         names: &CertificateNames,

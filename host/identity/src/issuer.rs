@@ -52,7 +52,7 @@ pub trait FetchKeys: Debug + Send + Sync {
 /// The future that [`FetchKeys::fetch_keys`] returns.
 pub type KeysFuture<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<u8>>> + Send + 'a>>;
 
-/// Reads the keys of issuers again, from files or addresses.
+/// Reads the keys of issuers at each refresh, from files or addresses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyReader {
     /// Opens key files.
@@ -116,9 +116,9 @@ pub(crate) enum IssuerKeySource {
 pub(crate) struct IssuerKeys {
     set: KeySet,
     /// The time at which the set was read.
-    read: Instant,
+    read_at: Instant,
     /// The same time by the system clock, which also runs while the machine is suspended.
-    read_by_clock: SystemTime,
+    read_at_by_clock: SystemTime,
     /// Verified tokens, by digest.
     verified: Mutex<HashMap<[u8; 32], VerifiedToken>>,
 }
@@ -144,16 +144,16 @@ impl IssuerKeys {
     fn new(set: KeySet) -> Arc<Self> {
         Arc::new(Self {
             set,
-            read: Instant::now(),
-            read_by_clock: SystemTime::now(),
+            read_at: Instant::now(),
+            read_at_by_clock: SystemTime::now(),
             verified: Mutex::default(),
         })
     }
 
     /// Returns the time since the set was read.
     fn age(&self) -> Duration {
-        let by_clock = self.read_by_clock.elapsed().unwrap_or_default();
-        self.read.elapsed().max(by_clock)
+        let by_clock = self.read_at_by_clock.elapsed().unwrap_or_default();
+        self.read_at.elapsed().max(by_clock)
     }
 
     /// Returns the client of a remembered token, unless the token has expired.
@@ -242,8 +242,8 @@ impl Issuer {
 
     /// Returns whether the issuer's keys can be read again.
     ///
-    /// They cannot if they are fetched and the egress process has ended. Then the server must be
-    /// restarted.
+    /// Returns `false` if they are fetched and the egress process has ended. Then the server must
+    /// be restarted.
     pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
         match self.source {
             IssuerKeySource::Address(_) => reader.can_fetch(),
@@ -283,7 +283,8 @@ impl Issuer {
     /// Reads the issuer's keys again, unless they were read a moment ago. If that fails, keeps the
     /// old keys up to [`MAX_KEY_AGE`].
     ///
-    /// Returns `false` at once if too many callers wait for the keys.
+    /// Returns `false` at once if too many callers wait for the keys. Otherwise returns `true`,
+    /// even if the refresh failed.
     pub(crate) async fn refresh(self: &Arc<Self>, reader: &KeyReader) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return false;
@@ -304,9 +305,9 @@ impl Issuer {
 
     /// Reads the keys, and logs when a problem begins, changes or ends.
     async fn read_keys(&self, reader: KeyReader) {
-        let read = self.read_source(reader).await;
-        self.has_failed.store(read.is_err(), Ordering::SeqCst);
-        let problem = match read {
+        let result = self.read_source(reader).await;
+        self.has_failed.store(result.is_err(), Ordering::SeqCst);
+        let problem = match result {
             Ok(set) => {
                 // An issuer may withdraw its only key.
                 let problem = if set.is_empty() { NO_KEY } else { "" };
@@ -346,8 +347,8 @@ impl Issuer {
             } => {
                 let (path, trust) = (path.clone(), trust.clone());
                 let read = move || read_file(&path, &trust, &reader.opener);
-                let read = tokio::task::spawn_blocking(read).await;
-                let keys = read.context("the server is ending").flatten();
+                let result = tokio::task::spawn_blocking(read).await;
+                let keys = result.context("the server is ending").flatten();
                 keys.with_context(|| setting.clone())
             }
         }
@@ -574,7 +575,7 @@ mod tests {
     /// Makes the keys older by this time, as if the machine had been suspended.
     fn make_older(issuer: &Issuer, time: Duration) {
         let mut keys = issuer.keys.write().unwrap();
-        Arc::get_mut(&mut keys).unwrap().read_by_clock -= time;
+        Arc::get_mut(&mut keys).unwrap().read_at_by_clock -= time;
     }
 
     #[tokio::test]

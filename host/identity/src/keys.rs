@@ -71,7 +71,7 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// Returns the keys with this id for an algorithm. An issuer can give several the same id.
+    /// Returns the keys with this id for an algorithm. Several keys can have the same id.
     pub(crate) fn find(
         &self,
         id: &str,

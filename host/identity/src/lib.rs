@@ -1,9 +1,9 @@
 //! The clients of a server: identifies them by their credentials, and gives each its scope and
 //! its budget.
 //!
-//! A credential is a token of the operator, an OAuth access token, a TLS certificate, or the user
-//! at a Unix socket. This crate does not know HTTP. Grants decide what a client may do within its
-//! scope.
+//! A credential is a token from the operator, an OAuth access token, a TLS certificate, or the
+//! user at a Unix socket. This crate does not know HTTP. Grants decide what a client may do within
+//! its scope.
 
 // Modules are in the order of their layers, lowest first.
 

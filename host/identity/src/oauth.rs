@@ -153,7 +153,7 @@ impl OAuthClients {
 
     /// Returns whether the keys of all issuers can be read again.
     ///
-    /// They cannot if some of them are fetched and the egress process has ended. Then the server
+    /// Returns `false` if some keys are fetched and the egress process has ended. Then the server
     /// must be restarted.
     pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
         let mut issuers = self.issuers.iter();

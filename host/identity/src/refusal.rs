@@ -31,7 +31,7 @@ pub enum Refusal {
     NoClient,
     /// The access token is valid, but matches several clients equally.
     AmbiguousClient,
-    /// The access token is valid, but lacks OAuth scopes. Its client needs these.
+    /// The access token is valid, but lacks some of these OAuth scopes, which its client needs.
     MissingScopes(Vec<String>),
     /// The request has no token and comes from this user, who is not a client.
     UnknownUser(u32),

@@ -7,20 +7,20 @@ fn refuses_invalid_key_sets_and_skips_unusable_keys() {
     use crate::keys::KeySet;
 
     let keys = TestKeys::new();
-    assert!(KeySet::parse(keys.set().to_string().as_bytes()).is_ok());
-    let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
-    let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
+    assert!(KeySet::parse(keys.jwk_set().to_string().as_bytes()).is_ok());
+    let many = json!({"keys": vec![keys.jwk_set()["keys"][0].clone(); 65]}).to_string();
+    let large = json!({"keys": keys.jwk_set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
     let set_of = |id: &str| {
-        let all = keys.set()["keys"].as_array().unwrap().clone();
+        let all = keys.jwk_set()["keys"].as_array().unwrap().clone();
         let keys: Vec<_> = all.into_iter().filter(|key| key["kid"] == id).collect();
         assert!(!keys.is_empty(), "{id}");
         json!({"keys": keys}).to_string()
     };
     let (agreement, shared) = (set_of("agreement"), set_of("shared"));
-    let mut nameless = keys.set()["keys"][0].clone();
+    let mut nameless = keys.jwk_set()["keys"][0].clone();
     nameless.as_object_mut().unwrap().remove("kid");
     let nameless = json!({"keys": [nameless]}).to_string();
-    let mut long = keys.set()["keys"][0].clone();
+    let mut long = keys.jwk_set()["keys"][0].clone();
     long["kid"] = "x".repeat(257).into();
     let long = json!({"keys": [long]}).to_string();
     for (set, reason) in [
@@ -50,7 +50,7 @@ fn refuses_inconsistent_issuers_and_claims() {
     let keys = TestKeys::new();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    std::fs::write(folder.join("keys.json"), keys.set().to_string()).unwrap();
+    std::fs::write(folder.join("keys.json"), keys.jwk_set().to_string()).unwrap();
     std::fs::write(folder.join("empty.json"), "{}").unwrap();
     let table = |name: &str, issuer: &str, file: &str| {
         format!("[issuers.{name}]\nissuer = \"https://{issuer}.example\"\njwks_file = \"{file}\"\n")

@@ -64,7 +64,7 @@ impl TestKeys {
     }
 
     /// Returns the public keys as a JWK Set.
-    pub(super) fn set(&self) -> Value {
+    pub(super) fn jwk_set(&self) -> Value {
         let point = self.elliptic.public_key().as_ref();
         let foreign = self.foreign.public_key().as_ref();
         let point_384 = self.elliptic_384.public_key().as_ref();

@@ -94,7 +94,7 @@ async fn unnamed_client_has_budget_beside_others() {
 }
 
 #[test]
-fn refuses_other_authorization() {
+fn refuses_missing_malformed_and_unknown_tokens() {
     let token = Token::new(TOKEN).unwrap();
     let clients = Clients::default().with_unnamed(token).unwrap();
     let long = format!("Bearer {}", "x".repeat(1 << 20));
@@ -180,8 +180,10 @@ fn refuses_unusable_token_files() {
         let reason = "`[clients.a]` has the same token (`skillhost.toml`, line 2)";
         assert!(error.contains(reason), "{error}");
     }
-    let one = read(folder, "[clients.a]\ntoken_file = \"good\"\n").unwrap();
-    let error = one.with_unnamed(Token::new(TOKEN).unwrap()).unwrap_err();
+    let clients = read(folder, "[clients.a]\ntoken_file = \"good\"\n").unwrap();
+    let error = clients
+        .with_unnamed(Token::new(TOKEN).unwrap())
+        .unwrap_err();
     assert!(
         error.to_string().contains("the token of `[http]`"),
         "{error}"
@@ -308,7 +310,7 @@ async fn refresh_finds_new_key() {
                 [issuers.b]\nissuer = \"https://b.example\"\njwks_url = \"https://b.example/keys\"\n\
                 [clients.c]\nclaims = { iss = \"https://b.example\" }\n";
     let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder.path()).unwrap();
-    for all in [true, false] {
+    for refreshes_all in [true, false] {
         let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
         let clients = clients.with_issuers(
             &settings.clients,
@@ -341,20 +343,20 @@ async fn refresh_finds_new_key() {
         let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&token]) else {
             panic!("the key is known");
         };
-        if all {
+        if refreshes_all {
             clients.refresh_all_keys().await;
         } else {
             clients.refresh_keys(issuer).await.unwrap();
         }
         let wrong = Refusal::InvalidToken(TokenError::InvalidSignature);
-        assert_eq!(identify(&clients, &[&token]), Err(wrong), "{all}");
+        assert_eq!(identify(&clients, &[&token]), Err(wrong), "{refreshes_all}");
     }
 }
 
 #[tokio::test]
 async fn polling_notices_withdrawn_key() {
     let folder = tempfile::tempdir().unwrap();
-    let keys = |id: &str| {
+    let write_keys = |id: &str| {
         let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": "AAAA"});
         write(
             folder.path(),
@@ -363,7 +365,7 @@ async fn polling_notices_withdrawn_key() {
             0o600,
         );
     };
-    keys("old");
+    write_keys("old");
     let text = "[http]\nresource = \"https://mcp.example\"\n\
                 [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
                 [clients.c]\nclaims = { iss = \"https://a.example\" }\n";
@@ -381,7 +383,7 @@ async fn polling_notices_withdrawn_key() {
     let polling = tokio::spawn(async move { clients.poll_keys(Duration::from_millis(1)).await });
     for id in ["new", "newer"] {
         assert!(!issuer.has_key(id));
-        keys(id);
+        write_keys(id);
         let replaced = async {
             while !issuer.has_key(id) {
                 // Lets the next refresh begin at once.
@@ -402,7 +404,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
     let folder = folder.path();
     let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
     let base64 = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
-    let serve = |id: &str| {
+    let write_keys = |id: &str| {
         let x = base64(key.public_key().as_ref());
         let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": x});
         write(folder, "keys", &json!({"keys": [key]}).to_string(), 0o600);
@@ -416,7 +418,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
         let signature = base64(key.sign(message.as_bytes()).as_ref());
         format!("Bearer {message}.{signature}")
     };
-    serve("old");
+    write_keys("old");
     let text = format!(
         "[http]\nresource = \"{resource}\"\n\
          [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
@@ -436,7 +438,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
     for _ in 0..2 {
         assert_eq!(identify(&clients, &[&old]).unwrap().as_deref(), Some("c"));
     }
-    serve("new");
+    write_keys("new");
     let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&new]) else {
         panic!("the key is known");
     };

@@ -24,8 +24,9 @@ const MAX_ERROR_BYTES: usize = 4096;
 /// The interval at which a process that has closed its output is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The script of a shell that runs a program, and kills their process group when this process ends.
-/// A shell gives no stdin to a command in the background, so the program gets a copy.
+/// The script of a shell that runs a program. The shell kills its process group when it gets
+/// SIGTERM, which the kernel sends when the thread that started the shell ends. A shell gives no
+/// stdin to a command in the background, so the program gets a copy of the shell's stdin.
 const LEADER_SCRIPT: &str =
     r#"trap 'kill -KILL 0' TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&-; wait "$!""#;
 
@@ -49,8 +50,8 @@ impl ChildHandle for Child {
     }
 }
 
-/// A shell that runs another program in its own process group. The whole group ends when the
-/// program ends, when the shell is killed, and when the thread that started it ends.
+/// A shell that runs a program in a new process group. The whole group ends when the program
+/// ends, when the shell is killed, and when the thread that started the shell ends.
 #[derive(Debug)]
 pub struct GroupLeader {
     shell: Child,
@@ -95,8 +96,8 @@ impl GroupLeader {
         })
     }
 
-    /// Kills the group. No other group can get its identifier before its leader is waited for.
-    fn end(&mut self) -> io::Result<()> {
+    /// Kills the group. No other group can get the identifier until `wait` has reaped the leader.
+    fn kill_group(&mut self) -> io::Result<()> {
         kill_process_group(Pid::from_child(&self.shell), Signal::KILL)?;
         self.status = Some(self.shell.wait()?);
         Ok(())
@@ -108,14 +109,14 @@ impl ChildHandle for GroupLeader {
         let leader = WaitId::Pid(Pid::from_child(&self.shell));
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if self.status.is_none() && waitid(leader, options)?.is_some() {
-            self.end()?;
+            self.kill_group()?;
         }
         Ok(self.status)
     }
 
     fn kill(&mut self) -> io::Result<()> {
         if self.try_wait()?.is_none() {
-            self.end()?;
+            self.kill_group()?;
         }
         Ok(())
     }
@@ -129,10 +130,10 @@ pub struct HelperProcess {
     /// The stdin of the process. `None` after the process has failed or its input was closed.
     requests: Option<PipeWriter>,
     answers: PipeReader,
-    /// The stderr of the process. `None` once it is closed or `message` is full.
+    /// The stderr of the process. `None` once it is closed or `error_message` is full.
     errors: Option<PipeReader>,
     /// The first bytes from stderr.
-    message: Vec<u8>,
+    error_message: Vec<u8>,
 }
 
 impl std::fmt::Debug for HelperProcess {
@@ -165,7 +166,7 @@ impl HelperProcess {
             requests: Some(requests),
             answers,
             errors: Some(errors),
-            message: Vec::new(),
+            error_message: Vec::new(),
         })
     }
 
@@ -184,7 +185,7 @@ impl HelperProcess {
         let Some(requests) = &self.requests else {
             return true;
         };
-        // The process has the only other end of the pipe.
+        // Only the process has the other end of the pipe.
         let mut polled = [PollFd::new(requests, PollFlags::empty())];
         let polled_now = poll(&mut polled, Some(&Timespec::default()));
         polled_now.is_ok() && polled[0].revents().contains(PollFlags::ERR)
@@ -204,7 +205,7 @@ impl HelperProcess {
     ) -> anyhow::Result<Message> {
         let answer = self.exchange(request, max_answer, time);
         if answer.is_err() {
-            self.end();
+            self.close_and_kill();
         }
         answer
     }
@@ -339,7 +340,7 @@ impl HelperProcess {
     /// Returns the reason why a process has ended.
     fn explain(&self, status: io::Result<ExitStatus>) -> anyhow::Error {
         let name = self.name;
-        let message = String::from_utf8_lossy(&self.message);
+        let message = String::from_utf8_lossy(&self.error_message);
         let message = message.trim_end();
         match status {
             Ok(status) if status.code().is_none() => {
@@ -369,18 +370,18 @@ impl HelperProcess {
             return;
         };
         let mut bytes = [0; MAX_ERROR_BYTES];
-        let left = MAX_ERROR_BYTES - self.message.len();
+        let left = MAX_ERROR_BYTES - self.error_message.len();
         match errors.read(&mut bytes[..left]) {
-            Ok(count @ 1..) => self.message.extend_from_slice(&bytes[..count]),
+            Ok(count @ 1..) => self.error_message.extend_from_slice(&bytes[..count]),
             _ => self.errors = None,
         }
-        if self.message.len() == MAX_ERROR_BYTES {
+        if self.error_message.len() == MAX_ERROR_BYTES {
             self.errors = None;
         }
     }
 
     /// Closes the process's input, and kills the process if permitted.
-    fn end(&mut self) {
+    fn close_and_kill(&mut self) {
         self.requests = None;
         let _ = self.child.kill();
     }
@@ -388,14 +389,14 @@ impl HelperProcess {
 
 impl Drop for HelperProcess {
     fn drop(&mut self) {
-        self.end();
+        self.close_and_kill();
     }
 }
 
 /// A reader of an answer. While it waits, it sends the request and reads the process's stderr.
 struct Exchange<'a> {
     unsent: [&'a [u8]; 2],
-    /// True if the process gets no input after this one.
+    /// True if the process gets no input after `unsent`.
     is_last: bool,
     deadline: Instant,
     process: &'a mut HelperProcess,
@@ -640,13 +641,13 @@ mod tests {
     #[test]
     fn group_ends_after_timeout_program_or_thread() {
         let begin = Instant::now();
-        let (process, mut late) = start_group("sleep 100 & wait");
+        let (process, mut ended) = start_group("sleep 100 & wait");
         assert!(process.filter(b"", 9, Duration::from_millis(300)).is_err());
-        assert_eq!(late.read(&mut [0]).unwrap(), 0);
+        assert_eq!(ended.read(&mut [0]).unwrap(), 0);
 
-        let (process, mut left) = start_group("sleep 100 >&- & exit 0");
+        let (process, mut ended) = start_group("sleep 100 >&- & exit 0");
         process.filter(b"", 9, Duration::from_secs(60)).unwrap();
-        assert_eq!(left.read(&mut [0]).unwrap(), 0);
+        assert_eq!(ended.read(&mut [0]).unwrap(), 0);
 
         // As if this process had been killed.
         let thread = thread::spawn(|| {

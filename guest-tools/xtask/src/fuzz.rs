@@ -220,15 +220,15 @@ fn minimise(root: &Path, target: &str) -> Result<()> {
         files.push((entry.metadata()?.len(), entry.path()));
     }
     files.sort();
-    for (number, (bytes, path)) in files.iter().enumerate() {
-        if number >= MAX_CORPUS_FILES || *bytes > MAX_INPUT_BYTES {
+    let mut kept = 0;
+    for (bytes, path) in files {
+        if kept < MAX_CORPUS_FILES && bytes <= MAX_INPUT_BYTES {
+            kept += 1;
+        } else {
             fs::remove_file(path)?;
         }
     }
-    println!(
-        "{target:<12} {} files kept",
-        files.len().min(MAX_CORPUS_FILES)
-    );
+    println!("{target:<12} {kept} files kept");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Notices changes of files by checking their status. The kernel watches none of them, so the
-//! process sandbox need not open their folders.
+//! Notices changes of files by checking their status. Without inotify, a confined process needs no
+//! access to their folders.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub struct WatchedFile {
 }
 
 /// The parts of a file's status that change when it is written or replaced: device, inode, size and
-/// status time.
+/// the time of the last status change.
 type Stamp = (u64, u64, i64, i64, i64);
 
 impl WatchedFile {

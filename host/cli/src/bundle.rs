@@ -139,7 +139,7 @@ impl ImportCommand {
     async fn execute(self, mut project: Project<'_>, bundle: &BundleFile) -> anyhow::Result<Exit> {
         // Verify all packages before writing the first.
         let mut components = Vec::new();
-        for locked in bundle.lock().components.iter() {
+        for locked in bundle.lock_file().components.iter() {
             let verified = self.verify(&project, bundle, locked).await;
             components.push(verified.with_context(|| cannot_import(locked))?);
         }
@@ -150,7 +150,7 @@ impl ImportCommand {
         }
         let others = open_catalog(&project.settings.host)?;
         let mut skills = Vec::new();
-        for locked in bundle.lock().skills.iter() {
+        for locked in bundle.lock_file().skills.iter() {
             let verified = self.verify_skill(&project, bundle, &others, locked);
             skills.push(verified.with_context(|| cannot_import(locked))?);
         }

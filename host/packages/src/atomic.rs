@@ -9,7 +9,7 @@ use std::path::Path;
 /// The beginning of the names of unfinished files and folders. A crash may leave one.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
-/// Returns a random name for an unfinished file or folder. Process ids would not do, because
+/// Returns a random name for an unfinished file or folder. A process id would not be unique:
 /// processes in several containers can have the same id and write to the same store.
 pub(crate) fn unfinished_name(name: &str) -> String {
     let random = RandomState::new().hash_one(name);
@@ -18,8 +18,8 @@ pub(crate) fn unfinished_name(name: &str) -> String {
 
 /// Writes or replaces a file.
 ///
-/// A new file gets `mode`; a replaced one keeps its own. A symlink is replaced, and its target
-/// stays.
+/// A new file gets `mode`; a replaced file keeps its mode. A symlink itself is replaced, not its
+/// target.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, mode, |file| file.write_all(bytes))
 }

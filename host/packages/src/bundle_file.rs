@@ -137,7 +137,7 @@ pub fn export(
     })
 }
 
-/// Checks that a bundle file would replace nothing but another bundle file.
+/// Checks that a new bundle file would replace only an old one or an empty file.
 ///
 /// Guards against: a wrong file name, such as that of the key, which would be lost.
 pub fn check_target(path: &Path) -> anyhow::Result<()> {
@@ -146,7 +146,7 @@ pub fn check_target(path: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     ensure!(found.is_file(), "{}: it is not a regular file", cannot());
-    // The name of the first file in the tar, and the zeros behind it.
+    // A bundle file starts with the name of the first file in the tar, and a zero byte.
     let mut start = [1; LAYOUT.len() + 1];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     let is_bundle = read.is_ok() && start.strip_prefix(LAYOUT.as_bytes()) == Some(b"\0");
@@ -229,18 +229,18 @@ impl BundleFile {
         Ok(Self { files, lock })
     }
 
-    /// Returns its lock file.
-    pub fn lock(&self) -> &LockFile {
+    /// Returns the lock file in the bundle file.
+    pub fn lock_file(&self) -> &LockFile {
         &self.lock
     }
 
-    /// Checks a package of its lock file as a host does before loading it, and also its content.
+    /// Checks a locked package as a host does before it loads one, and also checks the content.
     ///
     /// Returns the package with the verified signer.
     ///
     /// # Errors
     ///
-    /// If it is denied or not signed by one of `signers`, or its bytes differ from the lock file.
+    /// If the package is denied or not signed by one of `signers`, or differs from the lock file.
     pub fn verify(
         &self,
         locked: &LockedPackage,
@@ -264,7 +264,7 @@ impl BundleFile {
     ///
     /// # Errors
     ///
-    /// As [`BundleFile::verify`].
+    /// As for [`BundleFile::verify`], and if the layer has other files than the lock file.
     pub fn verify_skill(
         &self,
         locked: &LockedSkill,
@@ -554,7 +554,7 @@ mod tests {
         fn open(&self, key: Option<&PublicKey>) -> anyhow::Result<(BundleFile, LockedPackage)> {
             let file = BundleFile::open(&self.path(), key)?;
             let signers = [self.key.public().into()];
-            let entry = file.lock().components.find("csv").unwrap().clone();
+            let entry = file.lock_file().components.find("csv").unwrap().clone();
             let entry = file.verify(&entry, Some(&signers), &DenyList::default())?;
             Ok((file, entry))
         }
@@ -565,7 +565,7 @@ mod tests {
         fn open_skill(&self, name: &str) -> anyhow::Result<(BundleFile, LockedSkill)> {
             let file = BundleFile::open(&self.path(), None)?;
             let signers = [self.key.public().into()];
-            let entry = file.lock().skills.find(name).unwrap().clone();
+            let entry = file.lock_file().skills.find(name).unwrap().clone();
             let entry = file.verify_skill(&entry, Some(&signers), &DenyList::default())?;
             Ok((file, entry))
         }
@@ -579,7 +579,7 @@ mod tests {
     }
 
     /// Changes the list in the index: the lock file, the manifest and its signature.
-    fn index(change: impl Fn(&mut Vec<Value>) + 'static) -> Change<'static> {
+    fn edit_index(change: impl Fn(&mut Vec<Value>) + 'static) -> Change<'static> {
         edit(move |files| {
             let mut index: Value = serde_json::from_slice(&files[1].4).unwrap();
             change(index["manifests"].as_array_mut().unwrap());
@@ -588,18 +588,18 @@ mod tests {
     }
 
     /// Replaces the lock file, and its entry in the index.
-    fn lock(text: String) -> Change<'static> {
+    fn replace_lock(text: String) -> Change<'static> {
         edit(move |files| {
             let lock = Descriptor::of(LOCK, text.as_bytes());
             let name = format!("{BLOBS}{}", lock.digest.hex());
             let old = files.iter().position(|it| it.4.starts_with(b"# Written"));
             files[old.unwrap()] = TarFile(name, EntryType::Regular, "", None, text.clone().into());
-            index(move |listed| listed[0] = serde_json::to_value(&lock).unwrap())(files);
+            edit_index(move |listed| listed[0] = serde_json::to_value(&lock).unwrap())(files);
         })
     }
 
     /// Adds a file.
-    fn push(name: &str, kind: EntryType, link: &'static str, bytes: &[u8]) -> Change<'static> {
+    fn add_file(name: &str, kind: EntryType, link: &'static str, bytes: &[u8]) -> Change<'static> {
         let file = TarFile(name.to_owned(), kind, link, None, bytes.to_vec());
         edit(move |files| files.push(file.clone()))
     }
@@ -608,14 +608,14 @@ mod tests {
     fn carries_components_to_another_store() {
         let setup = Setup::new();
         let (file, entry) = setup.open(Some(&setup.key.public())).unwrap();
-        assert_eq!(*file.lock(), setup.lock);
+        assert_eq!(*file.lock_file(), setup.lock);
         let other = Store::open(&setup.folder.path().join("other"), &Trust::new()).unwrap();
         file.store(&entry, &other).unwrap();
         assert_eq!(other.list().unwrap(), setup.store.list().unwrap());
         let signers = [setup.key.public().into()];
         verify_locked(&entry, Some(&signers), &other).unwrap();
         // A signer counts only if it was verified.
-        let entry = file.lock().components.find("csv").unwrap();
+        let entry = file.lock_file().components.find("csv").unwrap();
         let unchecked = file.verify(entry, None, &DenyList::default()).unwrap();
         assert_eq!(
             (unchecked.signer, unchecked.bundle),
@@ -667,7 +667,7 @@ mod tests {
         let content = &setup.lock.skills.find("report").unwrap().content;
         let name = format!("{BLOBS}{}", content.hex());
         let at = good.iter().position(|it| it.0 == name).unwrap();
-        let replaced = |from: &str, to: &str| lock(text.replace(from, to));
+        let replaced = |from: &str, to: &str| replace_lock(text.replace(from, to));
         let cases: Vec<(Change<'_>, &str)> = vec![
             (
                 replaced(&second.to_string(), &first.to_string()),
@@ -702,62 +702,62 @@ mod tests {
         let big = Some(MAX_COMPONENT + 1);
         let cases: Vec<(Change<'_>, bool, &str)> = vec![
             (
-                push("../x", EntryType::Regular, "", b""),
+                add_file("../x", EntryType::Regular, "", b""),
                 true,
                 "`../x` in it has no place",
             ),
             (
-                push("/x", EntryType::Regular, "", b""),
+                add_file("/x", EntryType::Regular, "", b""),
                 true,
                 "`/x` in it has no place",
             ),
             (
-                push("\u{1b}[2J", EntryType::Regular, "", b""),
+                add_file("\u{1b}[2J", EntryType::Regular, "", b""),
                 true,
                 "`\\u{1b}[2J` in it",
             ),
             (
-                push(&other, EntryType::Regular, "", b"other"),
+                add_file(&other, EntryType::Regular, "", b"other"),
                 true,
                 "does not name",
             ),
             (
-                push(&content, EntryType::Regular, "", CONTENT),
+                add_file(&content, EntryType::Regular, "", CONTENT),
                 true,
                 "twice",
             ),
             (
-                push(&other, EntryType::Symlink, "/x", b""),
+                add_file(&other, EntryType::Symlink, "/x", b""),
                 true,
                 "is not a plain file",
             ),
             (
-                push(&other, EntryType::Link, "/x", b""),
+                add_file(&other, EntryType::Link, "/x", b""),
                 true,
                 "is not a plain file",
             ),
             (
-                push(&other, EntryType::Char, "", b""),
+                add_file(&other, EntryType::Char, "", b""),
                 true,
                 "is not a plain file",
             ),
             (
-                push("blobs/", EntryType::Directory, "", b""),
+                add_file("blobs/", EntryType::Directory, "", b""),
                 true,
                 "is not a plain file",
             ),
             (
-                push("x", EntryType::GNULongName, "", b"x"),
+                add_file("x", EntryType::GNULongName, "", b"x"),
                 true,
                 "is not a plain file",
             ),
             (
-                push("x", EntryType::XHeader, "", b"1 x"),
+                add_file("x", EntryType::XHeader, "", b"1 x"),
                 true,
                 "is not a plain file",
             ),
             (
-                push(&other, EntryType::Regular, "/x", b""),
+                add_file(&other, EntryType::Regular, "/x", b""),
                 true,
                 "is not a plain file",
             ),
@@ -814,36 +814,44 @@ mod tests {
                 false,
                 "more than 4194304",
             ),
-            (index(Vec::clear), false, "must list one lock file"),
+            (edit_index(Vec::clear), false, "must list one lock file"),
             (
-                index(|it| it.push(it[0].clone())),
+                edit_index(|it| it.push(it[0].clone())),
                 false,
                 "must list one lock file",
             ),
             (
-                index(|it| it.push(it[1].clone())),
+                edit_index(|it| it.push(it[1].clone())),
                 false,
                 "twice, or its lock file",
             ),
-            (index(|it| drop(it.pop())), false, "its index does not list"),
             (
-                index(|it| it[1]["size"] = 1.into()),
+                edit_index(|it| drop(it.pop())),
+                false,
+                "its index does not list",
+            ),
+            (
+                edit_index(|it| it[1]["size"] = 1.into()),
                 false,
                 "its index has a wrong size",
             ),
-            (lock(String::new()), false, "its lock file does not name it"),
             (
-                lock(text.replace("csv\"", "../csv\"")),
+                replace_lock(String::new()),
+                false,
+                "its lock file does not name it",
+            ),
+            (
+                replace_lock(text.replace("csv\"", "../csv\"")),
                 false,
                 "the name `../csv`",
             ),
             (
-                lock(text.replace("size = 24", "size = 25")),
+                replace_lock(text.replace("size = 24", "size = 25")),
                 false,
                 "but the lock file says 25",
             ),
             (
-                lock(text.replace("key:", "key:0")),
+                replace_lock(text.replace("key:", "key:0")),
                 false,
                 "names another signer",
             ),

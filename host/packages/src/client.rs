@@ -1,7 +1,7 @@
 //! The client of a registry. Everything that a registry sends is bounded and checked.
 //!
-//! Credentials are sent to the registry, and to a token service on its own authority. Other token
-//! services get no credentials. Redirects of blobs are followed without credentials.
+//! Credentials are sent to the registry, and to a token service on the registry's authority. Other
+//! token services get no credentials. Redirects of blobs are followed without credentials.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -52,7 +52,9 @@ const MAX_ERROR: u64 = 512;
 /// The maximum bytes of a file of certificate authorities.
 const MAX_AUTHORITIES: u64 = 1 << 20;
 
-/// Gets the number of bytes of a blob that have arrived, and its size. Dropped when no more arrive.
+/// A callback for the number of bytes of a blob that have arrived, and the blob's size.
+///
+/// It is dropped when the transfer ends.
 pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
 
 /// The settings of a client.
@@ -66,7 +68,8 @@ pub struct RegistrySettings {
     pub authorities: Option<Authorities>,
     /// The maximum time of a request without a large body. `None` means 30 seconds.
     pub request_time: Option<Duration>,
-    /// The time by which all transfers must end. `None` leaves only the limits of each request.
+    /// The time by which all transfers must end. `None` means that only the limits of each request
+    /// apply.
     pub deadline: Option<Instant>,
     /// Starts a progress report for each blob that is read.
     pub progress: Option<fn() -> BlobProgress>,
@@ -114,9 +117,9 @@ impl Authorities {
 /// Connections to a server that the operator names, and to hosts that the server names.
 pub(crate) struct Connections {
     /// Sends requests to the server.
-    own: ureq::Agent,
+    server: ureq::Agent,
     /// Sends requests to other hosts, which must not be more private than the server.
-    other: ureq::Agent,
+    others: ureq::Agent,
     /// Sends requests to token services on other hosts.
     token_service: ureq::Agent,
     /// The scheme and authority of the server.
@@ -139,8 +142,8 @@ pub struct Registry {
     progress: Option<fn() -> BlobProgress>,
 }
 
-/// A request that can be sent again.
-struct Call<'a> {
+/// The parts of a request, which can be sent again.
+struct RequestParts<'a> {
     method: Method,
     address: String,
     headers: Vec<(http::HeaderName, &'a str)>,
@@ -177,8 +180,8 @@ impl Connections {
             ureq::Agent::with_parts(config, DefaultConnector::default(), resolver)
         };
         Self {
-            own: agent(Target::Registry),
-            other: agent(Target::Redirect),
+            server: agent(Target::Registry),
+            others: agent(Target::Redirect),
             token_service: agent(Target::TokenService),
             base: format!("{scheme}://{authority}"),
             deadline: settings.deadline,
@@ -194,7 +197,7 @@ impl Connections {
     pub(crate) fn read(&self, address: &str, max: u64, time: Duration) -> anyhow::Result<Vec<u8>> {
         let time = self.bound(time);
         let is_own = self.is_own(address);
-        let agent = if is_own { &self.own } else { &self.other };
+        let agent = if is_own { &self.server } else { &self.others };
         let request = Request::get(address).body(())?;
         let request = agent.configure_request(request);
         let response = agent.run(request.timeout_global(Some(time)).build());
@@ -233,9 +236,9 @@ impl Connections {
             if let Some(range) = range {
                 request = request.header(RANGE, range);
             }
-            let request = self.other.configure_request(request.body(())?);
+            let request = self.others.configure_request(request.body(())?);
             let request = request.timeout_global(Some(self.bound(time))).build();
-            let sent = self.other.run(request);
+            let sent = self.others.run(request);
             response = sent.map_err(|error| {
                 let why = explain(&error);
                 anyhow::anyhow!("cannot follow the redirect to `{}`: {why}", quote(&address))
@@ -264,7 +267,7 @@ impl Registry {
     pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
         let registry = reference.registry();
         let repository = reference.repository().to_owned();
-        // A registry on this machine has TLS only if the operator named an authority for it.
+        // A registry on this machine has TLS only if the operator named certificate authorities.
         let is_plain = is_loopback(registry) && settings.authorities.is_none();
         Ok(Self {
             connections: Connections::new(registry, is_plain, settings),
@@ -278,18 +281,18 @@ impl Registry {
         })
     }
 
-    /// Adds to an error that the deadline for transfers has passed, if so.
+    /// Adds a hint to an error if the deadline for transfers has passed.
     pub fn explain_deadline<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         if self.connections.time_left() != Some(Duration::ZERO) {
             return result;
         }
         result.context(
-            "the time for transfers is over; `--transfer-minutes` allows more, and the command \
-             does not repeat finished transfers",
+            "the time for transfers is over; run the command again, which keeps finished \
+             transfers, or allow more time with `--transfer-minutes`",
         )
     }
 
-    /// Returns the client with the right to write too.
+    /// Returns the client, which now also asks for the right to write.
     pub fn for_push(mut self) -> Self {
         self.scope = "pull,push";
         self
@@ -316,11 +319,11 @@ impl Registry {
             Version::Tag(tag) => tag.clone(),
             Version::Digest(digest) => digest.to_string(),
         };
-        let call = Call {
+        let parts = RequestParts {
             headers: vec![(ACCEPT, manifest::ACCEPT)],
             ..self.get(format!("manifests/{name}"))
         };
-        let mut response = self.send(&call)?;
+        let mut response = self.send(&parts)?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -362,8 +365,8 @@ impl Registry {
             .with_context(|| format!("cannot read the blob {digest}"))
     }
 
-    fn read_blob(&mut self, digest: &Digest, min: u64, size: u64) -> anyhow::Result<Vec<u8>> {
-        let time = self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND);
+    fn read_blob(&mut self, digest: &Digest, min: u64, max: u64) -> anyhow::Result<Vec<u8>> {
+        let time = self.request_time + Duration::from_secs(max / MIN_BYTES_PER_SECOND);
         let deadline = Instant::now() + self.connections.bound(time);
         let mut progress = self.progress.map(|start| start());
         let mut bytes = Vec::new();
@@ -379,11 +382,11 @@ impl Registry {
                 };
                 bytes.extend_from_slice(&part[..read]);
                 ensure!(
-                    bytes.len() as u64 <= size,
-                    "it has more than the {size} allowed bytes"
+                    bytes.len() as u64 <= max,
+                    "it has more than the {max} allowed bytes"
                 );
                 if let Some(progress) = &mut progress {
-                    progress(bytes.len() as u64, size);
+                    progress(bytes.len() as u64, max);
                 }
             };
             match read {
@@ -394,7 +397,7 @@ impl Registry {
         }
         ensure!(
             bytes.len() as u64 >= min,
-            "it has {} bytes, but its manifest declares {size}",
+            "it has {} bytes, but its manifest declares {max}",
             bytes.len()
         );
         let found = Digest::of(&bytes);
@@ -402,48 +405,48 @@ impl Registry {
         Ok(bytes)
     }
 
-    /// Returns the rest of a blob's body after the bytes in `read`. Clears `read` if the registry
-    /// sends the blob from the start again.
+    /// Returns the rest of a blob's body after the bytes in `received`. Clears `received` if the
+    /// registry sends the blob from the start again.
     fn open_blob(
         &mut self,
         digest: &Digest,
-        read: &mut Vec<u8>,
+        received: &mut Vec<u8>,
         deadline: Instant,
     ) -> anyhow::Result<Body> {
-        let range = (!read.is_empty()).then(|| format!("bytes={}-", read.len()));
+        let range = (!received.is_empty()).then(|| format!("bytes={}-", received.len()));
         let range = range.as_deref();
         let time = || deadline.saturating_duration_since(Instant::now());
-        let call = Call {
+        let parts = RequestParts {
             time: time(),
             headers: range.iter().map(|range| (RANGE, *range)).collect(),
             ..self.get(format!("blobs/{digest}"))
         };
-        let response = self.send(&call)?;
-        let address = call.address;
+        let response = self.send(&parts)?;
+        let address = parts.address;
         let followed = self.connections.follow(address, response, range, time());
         let mut response = followed?;
         if range.is_some() && response.status() == StatusCode::PARTIAL_CONTENT {
             let sent = response.headers().get(CONTENT_RANGE);
             let sent = sent.and_then(|it| it.to_str().ok()).unwrap_or_default();
             ensure!(
-                sent.starts_with(&format!("bytes {}-", read.len())),
+                sent.starts_with(&format!("bytes {}-", received.len())),
                 "the registry resumes it at another byte than {}",
-                read.len()
+                received.len()
             );
         } else {
             check_status(&mut response, &[StatusCode::OK], "the registry refused it")?;
-            read.clear();
+            received.clear();
         }
         Ok(response.into_body())
     }
 
     /// Returns the manifests about a subject, from the referrers API or else from the fallback tag.
     pub(crate) fn referrers(&mut self, subject: &Digest) -> anyhow::Result<Option<Manifest>> {
-        let call = Call {
+        let parts = RequestParts {
             headers: vec![(ACCEPT, manifest::OCI_INDEX)],
             ..self.get(format!("referrers/{subject}"))
         };
-        let mut response = self.send(&call)?;
+        let mut response = self.send(&parts)?;
         if response.status() == StatusCode::OK {
             let bytes = read_bounded(response.body_mut(), MAX_MANIFEST)?;
             let index = Manifest::parse(&bytes, Some(manifest::OCI_INDEX));
@@ -455,21 +458,21 @@ impl Registry {
 
     /// Returns whether the registry has the referrers API.
     pub(crate) fn has_referrers(&mut self, subject: &Digest) -> anyhow::Result<bool> {
-        let call = self.get(format!("referrers/{subject}"));
-        Ok(self.send(&call)?.status() == StatusCode::OK)
+        let parts = self.get(format!("referrers/{subject}"));
+        Ok(self.send(&parts)?.status() == StatusCode::OK)
     }
 
     /// Writes a blob, unless the registry has it already.
     pub(crate) fn put_blob(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let digest = Digest::of(bytes);
-        let find = Call {
+        let find = RequestParts {
             method: Method::HEAD,
             ..self.get(format!("blobs/{digest}"))
         };
         if self.send(&find)?.status() == StatusCode::OK {
             return Ok(());
         }
-        let start = Call {
+        let start = RequestParts {
             method: Method::POST,
             body: Some(b""),
             ..self.get("blobs/uploads/".to_owned())
@@ -488,7 +491,7 @@ impl Registry {
         );
         let separator = if address.contains('?') { '&' } else { '?' };
         let size = bytes.len() as u64;
-        let put = Call {
+        let put = RequestParts {
             method: Method::PUT,
             address: format!("{address}{separator}digest={digest}"),
             headers: vec![(CONTENT_TYPE, "application/octet-stream")],
@@ -514,7 +517,7 @@ impl Registry {
             Version::Tag(tag) => tag.clone(),
             Version::Digest(digest) => digest.to_string(),
         };
-        let put = Call {
+        let put = RequestParts {
             method: Method::PUT,
             headers: vec![(CONTENT_TYPE, media_type)],
             body: Some(bytes),
@@ -525,8 +528,8 @@ impl Registry {
         check_status(&mut response, &good, "the registry refused the manifest")
     }
 
-    fn get(&self, path: String) -> Call<'static> {
-        Call {
+    fn get(&self, path: String) -> RequestParts<'static> {
+        RequestParts {
             method: Method::GET,
             address: format!("{}/v2/{}/{path}", self.connections.base, self.repository),
             headers: Vec::new(),
@@ -536,8 +539,8 @@ impl Registry {
     }
 
     /// Sends a request to the registry, and once more with credentials if it asks for them.
-    fn send(&mut self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
-        let response = self.send_once(call)?;
+    fn send(&mut self, parts: &RequestParts<'_>) -> anyhow::Result<Response<Body>> {
+        let response = self.send_once(parts)?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
@@ -550,7 +553,7 @@ impl Registry {
             "the registry sent a challenge of more than {MAX_CHALLENGE} bytes"
         );
         self.authorization = Some(self.answer_challenge(challenge)?);
-        let response = self.send_once(call)?;
+        let response = self.send_once(parts)?;
         ensure!(
             response.status() != StatusCode::UNAUTHORIZED,
             "the registry refused the credentials for `{}`",
@@ -559,26 +562,26 @@ impl Registry {
         Ok(response)
     }
 
-    fn send_once(&self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
+    fn send_once(&self, parts: &RequestParts<'_>) -> anyhow::Result<Response<Body>> {
         let mut request = Request::builder()
-            .method(call.method.clone())
-            .uri(&call.address);
-        for (name, value) in &call.headers {
+            .method(parts.method.clone())
+            .uri(&parts.address);
+        for (name, value) in &parts.headers {
             request = request.header(name, *value);
         }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
         let connections = &self.connections;
-        let (own, time) = (&connections.own, Some(connections.bound(call.time)));
-        let response = match call.body {
+        let (agent, time) = (&connections.server, Some(connections.bound(parts.time)));
+        let response = match parts.body {
             None => {
-                let request = own.configure_request(request.body(())?);
-                own.run(request.timeout_global(time).build())
+                let request = agent.configure_request(request.body(())?);
+                agent.run(request.timeout_global(time).build())
             }
             Some(body) => {
-                let request = own.configure_request(request.body(body)?);
-                own.run(request.timeout_global(time).build())
+                let request = agent.configure_request(request.body(body)?);
+                agent.run(request.timeout_global(time).build())
             }
         };
         response.map_err(|error| {
@@ -653,9 +656,9 @@ impl Registry {
         let scheme = realm.scheme_str().unwrap_or_default();
         let authority = realm.authority().map_or("", |it| it.as_str());
         let shown = quote(authority);
-        let is_own = format!("{scheme}://{authority}") == self.connections.base;
+        let is_registry = format!("{scheme}://{authority}") == self.connections.base;
         ensure!(
-            is_own || scheme == "https",
+            is_registry || scheme == "https",
             "the token service at `{shown}` has no TLS"
         );
         ensure!(
@@ -676,12 +679,12 @@ impl Registry {
         let separator = if path.contains('?') { '&' } else { '?' };
         let address = format!("{scheme}://{authority}{path}{separator}{query}");
         let mut request = Request::get(&address);
-        if is_own && let Some(basic) = self.basic() {
+        if is_registry && let Some(basic) = self.basic() {
             request = request.header(AUTHORIZATION, basic);
         }
         let connections = &self.connections;
-        let agent = if is_own {
-            &connections.own
+        let agent = if is_registry {
+            &connections.server
         } else {
             &connections.token_service
         };
@@ -692,14 +695,14 @@ impl Registry {
             let why = explain(&error);
             anyhow::anyhow!("cannot reach the token service `{shown}`: {why}")
         })?;
-        let elsewhere = if is_own {
+        let hint = if is_registry {
             String::new()
         } else {
             format!(" (`{shown}` is not the registry, so it gets no credentials)")
         };
         ensure!(
             response.status() == StatusCode::OK,
-            "the token service answered with status {}{elsewhere}",
+            "the token service answered with status {}{hint}",
             response.status().as_u16()
         );
         let bytes = read_bounded(response.body_mut(), MAX_TOKEN)?;
@@ -759,7 +762,7 @@ pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
     Ok(joined)
 }
 
-/// Checks that a response has one of these statuses. An error has the start of its body.
+/// Checks that a response has one of these statuses. The error has the start of the body.
 fn check_status(
     response: &mut Response<Body>,
     statuses: &[StatusCode],

@@ -361,7 +361,7 @@ impl<'o> Project<'o> {
         let signers = signers.as_deref();
         let pulled = pull(&mut registry, reference, signers, None, denied, &self.store)?;
         check_manifest(&pulled.manifest, reference)?;
-        self.inspect_servable(pulled.lock(PackageKind::Component, name, reference))
+        self.inspect_servable(pulled.into_locked(PackageKind::Component, name, reference))
             .await
     }
 

@@ -27,7 +27,7 @@ const MAX_OUTPUT: usize = 64 << 10;
 /// The maximum bytes of a helper's name.
 const MAX_HELPER_NAME: usize = 64;
 
-/// The user name of a helper that returns an identity token instead of a password.
+/// The user name in the answer of a helper that has an identity token instead of a password.
 const TOKEN_USER: &str = "<token>";
 
 /// Docker Hub's registry, and its name in docker's files.
@@ -56,7 +56,7 @@ pub(crate) enum CredentialSource {
 pub(crate) struct CredentialHelper {
     /// The file that names the helper.
     file: PathBuf,
-    /// The reason why the file is not trusted, if so. Then the program does not run.
+    /// The reason for not trusting the file. With a reason, the program does not run.
     refusal: Option<String>,
     name: String,
     /// The name of the registry, as docker stores it.
@@ -367,9 +367,9 @@ mod tests {
     #[test]
     fn helper_that_others_could_choose_does_not_run() {
         let run = "echo ran >&2; exit 1";
-        let open =
+        let make_writable =
             |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = ask(run, |program, _| open(program)).unwrap_err();
+        let error = ask(run, |program, _| make_writable(program)).unwrap_err();
         assert!(!error.contains("ran"), "{error}");
         let refused = |_: &Path, helper: &mut CredentialHelper| {
             helper.refusal = Some("others can change it".to_owned());
@@ -379,13 +379,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.json");
         fs::write(&file, r#"{"credsStore": "test"}"#).unwrap();
-        for is_open in [false, true] {
-            if is_open {
-                open(&file);
+        for is_writable in [false, true] {
+            if is_writable {
+                make_writable(&file);
             }
             match find(std::slice::from_ref(&file), "registry.example", "csv").unwrap() {
                 Some(CredentialSource::Helper(helper)) => {
-                    assert_eq!(helper.refusal.is_some(), is_open);
+                    assert_eq!(helper.refusal.is_some(), is_writable);
                 }
                 _ => panic!("no helper"),
             }

@@ -10,7 +10,7 @@ use crate::quote::quote;
 /// The maximum bytes of a reason. Messages contain it.
 const MAX_REASON: usize = 512;
 
-/// The digests of manifests and contents that are neither locked nor loaded.
+/// The digests of manifests and contents that must not be locked or loaded.
 #[derive(Debug, Clone, Default)]
 pub struct DenyList(BTreeMap<Digest, String>);
 

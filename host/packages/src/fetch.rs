@@ -21,7 +21,7 @@ use crate::store::Store;
 /// Fetches a skill into the store, and unpacks it there under this name.
 ///
 /// Returns its entry for the lock file, and its files. With `locked`, accepts only the locked files.
-/// One of `signers` must have signed a package of a registry; `None` accepts an unsigned one.
+/// One of `signers` must have signed a package of a registry, unless `signers` is `None`.
 /// Unpacks nothing that is in `denied`.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn fetch_skill(
         }
     };
     let fetched = LockedSkill {
-        package: package.lock(PackageKind::Skill, name, source),
+        package: package.into_locked(PackageKind::Skill, name, source),
         commit,
         files: files.digests(),
     };

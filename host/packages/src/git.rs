@@ -38,15 +38,15 @@ const MAX_PART: usize = 255;
 /// The hex digits of a commit.
 const COMMIT_DIGITS: usize = 40;
 
-/// The maximum time to fetch a skill. Guards against: a repository that never ends.
+/// The maximum time to fetch a skill. Guards against: a fetch that never ends.
 const TIME: Duration = Duration::from_secs(300);
 
 /// The seconds for which a connection may stay slower than [`MIN_BYTES_PER_SECOND`].
 const SLOW_SECONDS: u32 = 60;
 
-/// An empty folder beside the files of the repository.
+/// The name of an empty folder, in which libcurl finds no certificate authorities.
 ///
-/// Besides the authorities in a file, libcurl trusts those in a folder, by default the system's.
+/// libcurl trusts the authorities in a file and also those in a folder, by default the system's.
 const NO_AUTHORITIES: &str = "no-authorities";
 
 /// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
@@ -307,7 +307,7 @@ impl TemporaryRepository {
 
     /// Fetches versions or objects, one per line.
     ///
-    /// Asks the server for no other files. Git refuses objects that harm some clients, such as a
+    /// Asks the server only for these files. Git refuses objects that harm some clients, such as a
     /// tree with a file `.git`. With `writes_head`, git notes the commit in `FETCH_HEAD`.
     fn fetch(&self, wanted: &str, writes_head: bool) -> anyhow::Result<()> {
         let mut arguments = vec![
@@ -333,7 +333,7 @@ impl TemporaryRepository {
         fetched.map(drop)
     }
 
-    /// Returns whether git stopped at the limit of a file.
+    /// Returns whether a file has the maximum size, at which git stops.
     fn has_full_file(&self) -> bool {
         let entries = fs::read_dir(self.folder.path().join("objects/pack"));
         let mut files = entries.into_iter().flatten().flatten();
@@ -402,7 +402,7 @@ impl TemporaryRepository {
                 .args(arguments)
                 .current_dir(folder)
                 .env("GIT_DIR", folder)
-                // libcurl looks for credentials here too.
+                // In the user's HOME, libcurl would find the credentials in `.netrc`.
                 .env("HOME", folder)
                 .env("GIT_ALLOW_PROTOCOL", self.scheme)
                 .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -417,8 +417,8 @@ impl TemporaryRepository {
             Ok(Box::new(GroupLeader::spawn(&mut command)?))
         });
         let process = process.with_context(|| format!("cannot start {name}"))?;
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        process.filter(input, max_output, left).map_err(|error| {
+        let time = self.deadline.saturating_duration_since(Instant::now());
+        process.filter(input, max_output, time).map_err(|error| {
             let message = shorten(&format!("{error:#}"));
             if message.starts_with(name) {
                 anyhow!(message)
@@ -468,7 +468,7 @@ fn split_blob<'a>(output: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
     Some((bytes, rest.strip_prefix(b"\n")?))
 }
 
-/// Returns the end of git's message as one line. The message can contain text of the server.
+/// Returns the end of git's message as one line. The message can contain text from the server.
 fn shorten(message: &str) -> String {
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
     let text = lines.join("; ");

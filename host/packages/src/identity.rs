@@ -36,12 +36,12 @@ pub struct SignerIdentity {
     pub issuer: String,
     /// The URI of the repository that the workflow ran for.
     pub repository: Option<String>,
-    /// The git ref that it ran at, such as `refs/tags/v1.2`.
+    /// The git ref that the workflow ran at, such as `refs/tags/v1.2`.
     pub git_ref: Option<String>,
 }
 
 impl SignerIdentity {
-    /// Returns whether another identity differs only in its git ref, as the next release does.
+    /// Returns whether another identity is equal, except for the git ref: each release changes it.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let without_ref = |it: &Self| {
             let text = it.identity.as_str();
@@ -258,8 +258,8 @@ fn explain(error: &Error) -> anyhow::Error {
 /// The reason for refusing a signature made while its certificate was not valid.
 const OUTSIDE_VALIDITY: &str = "its certificate was not valid when it was signed";
 
-/// Returns whether a reason says that a certificate was not valid at a time. Only for messages: the
-/// verifier has no other sign of it.
+/// Returns whether the verifier's reason says that a certificate was not valid at the time of
+/// signing. Only for messages, because the verifier reports this only as text.
 fn is_outside_validity(reason: &str) -> bool {
     ["CertExpired", "CertNotValidYet"]
         .iter()

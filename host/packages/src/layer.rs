@@ -56,8 +56,8 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFi
 
 /// Returns the maximum bytes that a layer of `bytes` bytes may unpack to.
 pub(crate) fn max_unpacked(bytes: usize) -> u64 {
-    let (ratio, free) = MAX_RATIO;
-    (bytes as u64 * ratio + free).min(MAX_ARCHIVE)
+    let (ratio, extra) = MAX_RATIO;
+    (bytes as u64 * ratio + extra).min(MAX_ARCHIVE)
 }
 
 fn decompress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
@@ -82,7 +82,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     let mut files = SkillFilesBuilder::default();
     let mut archive = Archive::new(bytes);
     let mut long_name: Option<Vec<u8>> = None;
-    // Raw entries: the crate's own reading of extensions accepts more.
+    // Reads raw entries, because the crate `tar` itself accepts more extensions.
     for (at, entry) in archive.entries()?.raw(true).enumerate() {
         ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
         let mut entry = entry?;

@@ -263,7 +263,7 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         Some((both.0.clone(), both.1.clone()))
     }
 
-    /// Returns whether a name has the same entries in both.
+    /// Returns whether `other` has the same current and previous entry for a name.
     pub fn is_same(&self, other: &Self, name: &str) -> bool
     where
         P: PartialEq,
@@ -276,16 +276,16 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
     pub fn set(&mut self, entry: P) {
         let is_other = |old: &P| old.manifest != entry.manifest;
         match self.find(&entry.name).cloned() {
-            Some(old) if is_other(&old) => replace(&mut self.previous, old),
+            Some(old) if is_other(&old) => insert_sorted(&mut self.previous, old),
             _ => {}
         }
-        replace(&mut self.current, entry);
+        insert_sorted(&mut self.current, entry);
     }
 
     /// Locks a previous version again, and forgets the newer one.
     pub fn roll_back(&mut self, previous: P) {
         self.remove(&previous.name);
-        replace(&mut self.current, previous);
+        insert_sorted(&mut self.current, previous);
     }
 
     /// Removes the entry of a name, and the previous one.
@@ -294,31 +294,31 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
         self.previous.retain(|locked| locked.name != name);
     }
 
-    /// Adds an entry of a lock file.
+    /// Adds an entry that was read from a lock file.
     fn add(&mut self, entry: P) -> anyhow::Result<()> {
         let LockedPackage { kind, name, .. } = &*entry;
         ensure!(
             self.find(name).is_none(),
             "it has the {kind} `{name}` twice"
         );
-        replace(&mut self.current, entry);
+        insert_sorted(&mut self.current, entry);
         Ok(())
     }
 
-    /// Adds a previous entry of a lock file.
+    /// Adds a previous entry that was read from a lock file.
     fn add_previous(&mut self, entry: P) -> anyhow::Result<()> {
         let LockedPackage { kind, name, .. } = &*entry;
         ensure!(
             self.find(name).is_some() && self.find_previous(name).is_none(),
             "it has `[[previous]]` of `{name}` twice, or does not lock the {kind} itself"
         );
-        replace(&mut self.previous, entry);
+        insert_sorted(&mut self.previous, entry);
         Ok(())
     }
 }
 
 /// Inserts an entry into a list sorted by name. Replaces an entry with the same name.
-fn replace<P: Deref<Target = LockedPackage>>(entries: &mut Vec<P>, entry: P) {
+fn insert_sorted<P: Deref<Target = LockedPackage>>(entries: &mut Vec<P>, entry: P) {
     entries.retain(|other| other.name != entry.name);
     let at = entries.partition_point(|other| other.name < entry.name);
     entries.insert(at, entry);

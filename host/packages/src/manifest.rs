@@ -92,7 +92,7 @@ pub(crate) struct Manifest {
     /// The manifests of an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manifests: Option<Vec<Descriptor>>,
-    /// The manifest that this one describes, such as one that it signs.
+    /// The manifest that this manifest describes or signs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<Descriptor>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -146,13 +146,13 @@ impl Manifest {
             "the manifest has the schema version {}, but only 2 is supported",
             manifest.schema_version
         );
-        if let (Some(own), Some(other)) = (&manifest.media_type, media_type)
-            && own != other
+        if let (Some(declared), Some(served)) = (&manifest.media_type, media_type)
+            && declared != served
         {
             bail!(
                 "the manifest says that it is `{}`, but the registry says that it is `{}`",
-                quote(own),
-                quote(other)
+                quote(declared),
+                quote(served)
             );
         }
         let media_type = manifest.media_type.as_deref().or(media_type);
@@ -211,9 +211,9 @@ impl Manifest {
         Ok(version)
     }
 
-    /// Returns the manifest of this kind in an index, or `None` if this is not an index.
+    /// Returns the manifest to use from an index, or `None` if `self` is not an index.
     ///
-    /// An index of a skill lists a manifest for each platform, with the same layer.
+    /// An index of a skill lists a manifest for each platform, all with the same layer.
     pub(crate) fn choose(&self, kind: PackageKind) -> anyhow::Result<Option<&Descriptor>> {
         let Some(manifests) = &self.manifests else {
             return Ok(None);

@@ -41,7 +41,12 @@ pub struct PulledPackage {
 
 impl PulledPackage {
     /// Returns the entry for a lock file.
-    pub fn lock(self, kind: PackageKind, name: &str, source: &impl Display) -> LockedPackage {
+    pub fn into_locked(
+        self,
+        kind: PackageKind,
+        name: &str,
+        source: &impl Display,
+    ) -> LockedPackage {
         LockedPackage {
             kind,
             name: name.to_owned(),
@@ -96,7 +101,7 @@ fn pull_version<T>(
         Ok(Some(content)) if content.len() as u64 == layer.size => content,
         _ => registry.blob(&layer.digest, layer.size)?,
     };
-    let read = read(&layer, &content)?;
+    let output = read(&layer, &content)?;
     store.write(&content)?;
     store.write(&bytes)?;
     let (signer, bundle) = match signed {
@@ -111,13 +116,13 @@ fn pull_version<T>(
         signer,
         bundle,
     };
-    Ok((pulled, read))
+    Ok((pulled, output))
 }
 
-/// Pulls a component into the store. Checks its signature before it reads its bytes.
+/// Pulls a component into the store. Checks the signature before it reads the component.
 ///
-/// One of `signers` must have signed it; `None` accepts an unsigned package. With `bundle`, only that
-/// signature counts. Stores nothing that is in `denied`.
+/// One of `signers` must have signed the manifest; `None` accepts an unsigned package. With
+/// `bundle`, only that signature counts. Stores nothing that is in `denied`.
 ///
 /// # Errors
 ///
@@ -142,7 +147,7 @@ pub fn pull(
 
 /// Pulls a skill into the store, like [`pull`], and returns its files.
 ///
-/// [`Store::unpack`] unpacks them there.
+/// Does not unpack them in the store; [`Store::unpack`] does.
 ///
 /// # Errors
 ///
@@ -293,7 +298,7 @@ fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
     ranked.into_iter().map(|(_, it)| it).collect()
 }
 
-/// Reads the bundle of `referrer`. Returns `None` if it has none, or is not about `subject`.
+/// Reads the bundle of `referrer`. Returns `None` if `referrer` has no bundle, or another subject.
 fn read_bundle(
     registry: &mut Registry,
     referrer: &Descriptor,
@@ -321,8 +326,8 @@ fn read_bundle(
 
 /// Checks a locked package without a network.
 ///
-/// One of `signers` must have signed the manifest, unless they are `None`. The manifest must name
-/// the component or layer.
+/// One of `signers` must have signed the manifest; `None` accepts an unsigned package. The manifest
+/// must name the component or layer.
 ///
 /// # Errors
 ///
@@ -413,7 +418,7 @@ pub fn read_named_skill(store: &Store, manifest: &Digest) -> anyhow::Result<Skil
     layer::unpack(layer, &bytes.context("the layer is not in the store")?)
 }
 
-/// Returns the one of `signers` that signed the manifest of a locked package.
+/// Returns the trusted signer that signed the manifest of a locked package.
 ///
 /// Returns `None` if the bundle in the store is missing, damaged or signed by another signer.
 pub fn verified_signer(

@@ -41,7 +41,7 @@ fn lock(setup: &Setup, pulled: &PulledPackage, files: &SkillFiles) -> LockedSkil
     LockedSkill {
         package: pulled
             .clone()
-            .lock(PackageKind::Skill, "csv", &setup.reference()),
+            .into_locked(PackageKind::Skill, "csv", &setup.reference()),
         commit: None,
         files: files.digests(),
     }

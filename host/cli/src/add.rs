@@ -80,7 +80,7 @@ impl AddCommand {
                 (SkillSource::Registry(request.1.clone()), Some(request))
             }
         };
-        let name = self.name.as_deref().unwrap_or(source.last_name());
+        let name = self.name.as_deref().unwrap_or(source.default_name());
         if let Err(error) = check_name(name) {
             terminal::complain(format_args!(
                 "{error:#}; `--name NAME` chooses another name"

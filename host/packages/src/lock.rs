@@ -614,8 +614,8 @@ mod tests {
         let text = lock.text();
         assert_eq!(LockFile::parse(&text).unwrap(), lock);
         assert_eq!(lock.digests().count(), 6);
-        let others = text.replace("[skill", "[previous");
-        let error = LockFile::parse(&others).unwrap_err().to_string();
+        let without_current = text.replace("[skill", "[previous");
+        let error = LockFile::parse(&without_current).unwrap_err().to_string();
         assert!(
             error.ends_with("twice, or does not lock the skill itself"),
             "{error}"

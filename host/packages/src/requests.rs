@@ -24,8 +24,8 @@ use crate::reference::Reference;
 /// The maximum bytes of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The maximum number of pending packages of a client. Guards against: a client that uses up the
-/// requests of all others.
+/// The maximum number of pending packages of a client. Guards against: a client that fills the
+/// file, so that others cannot ask.
 const MAX_PER_CLIENT: usize = 20;
 
 /// The maximum characters of the name of a client.
@@ -38,7 +38,7 @@ pub const MAX_REASON: usize = 500;
 /// process that keeps the file locked.
 const LOCK_TIME: Duration = Duration::from_secs(2);
 
-/// The time between two attempts to lock the file, because the system cannot wait with a timeout.
+/// The time between two attempts to lock the file, because `flock` has no timeout.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Serializes the requests of this process, because some file systems have no locks.
@@ -84,8 +84,8 @@ enum Entry {
     Added(AddedEntry),
 }
 
-/// Says that a package was added. Only the operator's verbs write it: the broker refuses lines that
-/// start like it.
+/// The line that says that a package was added. Only the operator's verbs write it, because the
+/// broker refuses a line that starts like it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddedEntry {
@@ -102,7 +102,7 @@ struct RequestEntry {
     why: String,
 }
 
-/// Reads a time. Escaped code can write any text in its place.
+/// Reads a time, and formats it again: escaped code can write any text in place of a time.
 fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = humantime::parse_rfc3339(&text).map_err(D::Error::custom)?;
@@ -174,8 +174,9 @@ impl RequestFile {
         Ok(found)
     }
 
-    /// Adds a request, unless there is one for the package. Returns `false` if the client has asked
-    /// for too many other packages.
+    /// Adds a request for a package, unless the file has one already.
+    ///
+    /// Returns whether the file has one now: `false` if the client has asked for too many others.
     ///
     /// # Errors
     ///
@@ -424,8 +425,8 @@ mod tests {
         let file = RequestFile::new(folder.path(), &Trust::new());
         file.create().unwrap();
         let csv = package("csv");
-        let other = file.text_file().unwrap();
-        flock(&other, FlockOperation::LockExclusive).unwrap();
+        let locked = file.text_file().unwrap();
+        flock(&locked, FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
             let request = scope.spawn(|| file.request(&csv, TIME, "agent", "a").unwrap());
             // A request that does not wait ends in this time. No event shows that it waits.
@@ -436,7 +437,7 @@ mod tests {
             );
             let mut appended = File::options().append(true).open(file.path()).unwrap();
             appended.write_all(line.as_bytes()).unwrap();
-            drop(other);
+            drop(locked);
             assert!(request.join().unwrap());
         });
         let text = std::fs::read_to_string(file.path()).unwrap();

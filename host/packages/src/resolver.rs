@@ -56,8 +56,8 @@ impl CheckedResolver {
             }
             match self.target {
                 Target::Registry => {
-                    let counts = is_public(address) || !has_public;
-                    if counts && !registry.contains(&address) {
+                    let is_allowed = is_public(address) || !has_public;
+                    if is_allowed && !registry.contains(&address) {
                         registry.push(address);
                     }
                 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirects_lead_to_no_more_private_address() {
+    fn redirects_reach_no_address_more_private_than_registry() {
         let registry = RegistryAddresses::default();
         let own = CheckedResolver::new(Target::Registry, Arc::clone(&registry));
         let redirect = CheckedResolver::new(Target::Redirect, registry);

@@ -14,7 +14,7 @@ use sigstore_verify::types::HashAlgorithm;
 
 /// Installs ring as the cryptography of sigstore's verifiers in this process.
 pub(crate) fn install() {
-    // Fails only if it is installed already.
+    // Fails only if a provider is installed already.
     let _ = install_default_provider(&RingProvider);
 }
 

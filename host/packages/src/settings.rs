@@ -1,4 +1,4 @@
-//! The keys of `skillhost.toml` about packages, and edits of them that keep comments and order.
+//! The tables of `skillhost.toml` about packages, and edits that keep comments and order.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -84,7 +84,7 @@ struct TrustRule {
     pattern: String,
     signers: RuleSigners,
     /// The signers, read once, because a hundred packages can have the same rule.
-    read: OnceLock<Arc<[TrustedSigner]>>,
+    loaded: OnceLock<Arc<[TrustedSigner]>>,
 }
 
 /// The signers of a rule. One of the keys or the identity must have signed a package.
@@ -130,8 +130,8 @@ impl FileSettings for PackageSettings {
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
         let raw: BTreeMap<String, RawRule> = tables.table(TRUST)?;
         let rules = raw.into_iter().map(|(pattern, raw)| {
-            let keys = raw.keys.as_ref().map(|keys| keys.span().start);
-            let at = keys.or_else(|| Some(raw.identity.as_ref()?.span().start));
+            let keys_at = raw.keys.as_ref().map(|keys| keys.span().start);
+            let at = keys_at.or_else(|| Some(raw.identity.as_ref()?.span().start));
             let place = at.map_or_else(|| format!("[{TRUST}.{pattern:?}]"), |at| tables.place(at));
             let rule = || {
                 check_pattern(&pattern)?;
@@ -139,7 +139,7 @@ impl FileSettings for PackageSettings {
                 anyhow::Ok(TrustRule {
                     pattern,
                     signers,
-                    read: OnceLock::new(),
+                    loaded: OnceLock::new(),
                 })
             };
             rule().with_context(|| place)
@@ -186,7 +186,7 @@ fn read_denied(tables: &Tables<'_>) -> anyhow::Result<DenyList> {
     Ok(denied)
 }
 
-/// Reads the table of denied digests, without its invalid entries.
+/// Reads the table of denied digests. Skips invalid digests, and drops invalid reasons.
 pub fn read_valid_denials(tables: &Tables<'_>) -> DenyList {
     let raw: BTreeMap<String, toml::Value> = tables.table(DENY).unwrap_or_default();
     let mut denied = DenyList::default();
@@ -239,21 +239,21 @@ impl PackageSettings {
         reference: &Reference,
         trust: &Trust,
     ) -> anyhow::Result<Option<Arc<[TrustedSigner]>>> {
-        let place = reference.place();
-        let fitting = self.rules.iter().filter(|rule| rule.fits(&place));
+        let repository = reference.place();
+        let fitting = self.rules.iter().filter(|rule| rule.fits(&repository));
         let Some(rule) = fitting.max_by_key(|rule| rule.pattern.len()) else {
             ensure!(
                 !self.require_signatures,
-                "`{place}` has no rule in `[trust]`, and `require_signatures` is set; add \
-                 `[trust.\"{place}\"]` with the `keys` or the `identity` of its signers"
+                "`{repository}` has no rule in `[trust]`, and `require_signatures` is set; add \
+                 `[trust.\"{repository}\"]` with the `keys` or the `identity` of its signers"
             );
             return Ok(None);
         };
-        if let Some(signers) = rule.read.get() {
+        if let Some(signers) = rule.loaded.get() {
             return Ok(Some(Arc::clone(signers)));
         }
         let signers = rule.signers.read(trust)?;
-        Ok(Some(Arc::clone(rule.read.get_or_init(|| signers))))
+        Ok(Some(Arc::clone(rule.loaded.get_or_init(|| signers))))
     }
 }
 
@@ -342,8 +342,8 @@ impl<S: Display> ConfiguredSource<S> {
 }
 
 impl TrustRule {
-    fn fits(&self, place: &str) -> bool {
-        fits(&self.pattern, place)
+    fn fits(&self, repository: &str) -> bool {
+        fits(&self.pattern, repository)
     }
 }
 
@@ -356,13 +356,17 @@ fn check_pattern(pattern: &str) -> anyhow::Result<()> {
              `oci://registry.example/acme/csv`"
         )
     };
-    let place = match pattern.strip_suffix("/*") {
-        // With a repository, the pattern is a reference.
-        Some(place) => format!("{place}/x"),
+    let repository = match pattern.strip_suffix("/*") {
+        // With a name in place of `*`, the pattern is a reference.
+        Some(parent) => format!("{parent}/x"),
         None => pattern.to_owned(),
     };
-    let reference: Reference = place.parse().with_context(wrong)?;
-    ensure!(reference.place() == place, "{}: leave out the tag", wrong());
+    let reference: Reference = repository.parse().with_context(wrong)?;
+    ensure!(
+        reference.place() == repository,
+        "{}: leave out the tag",
+        wrong()
+    );
     Ok(())
 }
 
@@ -404,7 +408,7 @@ pub fn add_source(
         let key = table_of(kind);
         let tables = document.entry(key).or_insert_with(|| {
             let mut table = Table::new();
-            // Writes only the tables in it, without a header of its own.
+            // An implicit table has no header. Only the tables in it are written.
             table.set_implicit(true);
             Item::Table(table)
         });
@@ -464,7 +468,7 @@ fn edit(
     };
     let mut document: DocumentMut = text.parse().with_context(cannot)?;
     change(&mut document).with_context(cannot)?;
-    // Keeps a symlink of the owner, and replaces its target.
+    // Replaces the target of a symlink, not the symlink.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     atomic::replace(&target, document.to_string().as_bytes(), 0o644).with_context(cannot)
 }

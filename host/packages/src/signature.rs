@@ -34,7 +34,7 @@ pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 pub(crate) const BUNDLE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
 
 /// The type of the signed payload.
-const PAYLOAD: &str = "application/vnd.in-toto+json";
+const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
 /// The annotation with the predicate of a bundle.
 pub(crate) const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
@@ -86,7 +86,7 @@ impl TrustedSigner {
     ///
     /// # Errors
     ///
-    /// If the bundle is invalid, signed by another, or about another manifest.
+    /// If the bundle is invalid, signed by another signer, or about another manifest.
     pub(crate) fn verify(&self, bundle: &[u8], manifest: &Digest) -> anyhow::Result<Signer> {
         match &self.0 {
             Trusted::Key(key) => {
@@ -110,7 +110,7 @@ pub struct SigningKey {
 /// The signer of a package, as a lock file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signer {
-    /// No signature, or none that a rule of `[trust]` asks for.
+    /// No signature, or one that no rule of `[trust]` asks for.
     Unsigned,
     /// A key. Its id is the SHA-256 of its encoding.
     Key(String),
@@ -196,8 +196,8 @@ impl PublicKey {
             .dsse_envelope
             .context("the bundle has no DSSE envelope")?;
         ensure!(
-            envelope.payload_type == PAYLOAD,
-            "the bundle is about `{}`, not `{PAYLOAD}`",
+            envelope.payload_type == PAYLOAD_TYPE,
+            "the bundle is about `{}`, not `{PAYLOAD_TYPE}`",
             quote(&envelope.payload_type)
         );
         let payload = STANDARD.decode(&envelope.payload);
@@ -211,7 +211,7 @@ impl PublicKey {
         let signature = STANDARD.decode(&signature.sig);
         let signature = signature.context("the signature is invalid base64")?;
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
-        let verified = key.verify(&encode(PAYLOAD, &payload), &signature);
+        let verified = key.verify(&encode(PAYLOAD_TYPE, &payload), &signature);
         ensure!(
             verified.is_ok(),
             "it is not signed by the key {}",
@@ -265,7 +265,9 @@ impl SigningKey {
 
     fn sign_statement(&self, statement: &Value) -> anyhow::Result<Vec<u8>> {
         let payload = serde_json::to_vec(statement)?;
-        let signed = self.pair.sign(&self.random, &encode(PAYLOAD, &payload));
+        let signed = self
+            .pair
+            .sign(&self.random, &encode(PAYLOAD_TYPE, &payload));
         let signature = signed.ok().context("cannot sign")?;
         let bundle = Bundle {
             media_type: BUNDLE.to_owned(),
@@ -274,7 +276,7 @@ impl SigningKey {
             }),
             dsse_envelope: Some(Envelope {
                 payload: STANDARD.encode(payload),
-                payload_type: PAYLOAD.to_owned(),
+                payload_type: PAYLOAD_TYPE.to_owned(),
                 signatures: vec![EnvelopeSignature {
                     sig: STANDARD.encode(signature),
                 }],
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_only_statements_that_an_artifact_is_signed() {
+    fn refuses_statements_of_other_types() {
         let key = signing_key();
         let manifest = Digest::of(b"one");
         let verify = |kind: &str, predicate: &str| {

@@ -36,7 +36,7 @@ const MAX_INDEX: u64 = 1 << 20;
 const GZIP: &[u8] = b"\x1f\x8b";
 
 /// The maximum bytes of an artifact.
-const MAX_ARCHIVE: u64 = 16 << 20;
+const MAX_ARTIFACT: u64 = 16 << 20;
 
 /// The maximum bytes of a skill's name in the format.
 const MAX_NAME: usize = 64;
@@ -93,8 +93,8 @@ impl SiteSource {
             let index = connections.read(&address, MAX_INDEX, time);
             let entry = self.entry(&index.context("cannot read the index")?)?;
             let target = join(&address, &entry.url)?;
-            let time = time + Duration::from_secs(MAX_ARCHIVE / MIN_BYTES_PER_SECOND);
-            let bytes = connections.read(&target, MAX_ARCHIVE, time);
+            let time = time + Duration::from_secs(MAX_ARTIFACT / MIN_BYTES_PER_SECOND);
+            let bytes = connections.read(&target, MAX_ARTIFACT, time);
             let bytes = bytes.with_context(|| format!("cannot read `{}`", quote(&target)))?;
             if let Some(expected) = &entry.digest {
                 let found = Digest::of(&bytes);

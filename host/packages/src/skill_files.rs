@@ -179,7 +179,7 @@ impl SkillFilesBuilder {
 /// The checked paths of a skill's files. Each new path is compared with the others.
 #[derive(Debug, Default)]
 pub(crate) struct SkillPaths {
-    /// The paths and kinds of files and folders, by the path's form in [`folded`].
+    /// The path and kind of each file and folder, by the [`folded`] path.
     known: BTreeMap<String, (String, EntryKind)>,
     files: usize,
 }
@@ -205,7 +205,7 @@ impl SkillPaths {
     /// Checks the path of a folder.
     fn add_folder(&mut self, path: &[u8]) -> anyhow::Result<()> {
         self.check(path, EntryKind::Folder)?;
-        // Bounds folders without files too.
+        // Limits folders without files too, which `files` does not count.
         ensure!(
             self.known.len() <= MAX_FILES * MAX_DEPTH,
             "the skill has too many folders"
@@ -244,9 +244,9 @@ impl SkillPaths {
     }
 }
 
-/// Returns a path in the form that ignores case and Unicode form, as some file systems compare it.
+/// Returns a path without differences of case and Unicode form, which some file systems ignore.
 fn folded(path: &str) -> String {
-    // Upper case first: `ß` and `SS`, `ſ` and `S` are the same name.
+    // Upper case first, so that `ß` is the same name as `SS`, and `ſ` as `S`.
     let upper = path.nfd().flat_map(char::to_uppercase);
     let lower: String = upper.flat_map(char::to_lowercase).collect();
     lower.nfc().collect()

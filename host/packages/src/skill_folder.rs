@@ -17,8 +17,8 @@ use crate::skill_files::{MAX_BYTES, SkillFiles, SkillFilesBuilder};
 pub struct SkillFolder {
     /// The files of the skill.
     pub files: SkillFiles,
-    /// The omitted paths: hidden files, and folders that lists of files omit too, such as
-    /// `node_modules`.
+    /// The paths that are left out: hidden files and folders, and folders that lists of files leave
+    /// out too, such as `node_modules`.
     pub left_out: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ pub enum SkillSource {
 
 impl SkillSource {
     /// Returns the default name of the skill.
-    pub fn last_name(&self) -> &str {
+    pub fn default_name(&self) -> &str {
         match self {
             Self::Registry(reference) => reference.last_name(),
             Self::Git(source) => source.last_name(),

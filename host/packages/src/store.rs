@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Returns the folder of the blobs.
-    pub fn folder(&self) -> &Path {
+    pub fn blobs_folder(&self) -> &Path {
         &self.blobs
     }
 
@@ -162,8 +162,8 @@ impl Store {
     /// Writes a blob. Replaces one whose bytes are damaged.
     pub fn write(&self, bytes: &[u8]) -> anyhow::Result<Digest> {
         let digest = Digest::of(bytes);
-        let is_there = self.read(&digest, bytes.len() as u64);
-        if !matches!(is_there, Ok(Some(_))) {
+        let existing = self.read(&digest, bytes.len() as u64);
+        if !matches!(existing, Ok(Some(_))) {
             let path = self.path(&digest);
             let written = atomic::replace(&path, bytes, 0o600);
             written.with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -190,7 +190,7 @@ impl Store {
         Ok(blobs)
     }
 
-    /// Keeps the blobs that a lock file names, for as long as it names them.
+    /// Makes a lock file known, so that [`Store::clean`] keeps its blobs.
     pub fn keep(&self, lock_file: &Path, _lock: &StoreLock) -> anyhow::Result<()> {
         let path = std::path::absolute(lock_file)?;
         let bytes = path.as_os_str().as_bytes();
@@ -289,7 +289,7 @@ mod tests {
         assert!(store.read(&digest, 4).is_err());
         assert!(store.read(&Digest::of(b"other"), 5).unwrap().is_none());
         let path = store.path(&digest);
-        for (path, mode) in [(path.as_path(), 0o600), (store.folder(), 0o700)] {
+        for (path, mode) in [(path.as_path(), 0o600), (store.blobs_folder(), 0o700)] {
             let found = fs::metadata(path).unwrap().permissions().mode();
             assert_eq!(found & 0o777, mode, "{path:?}");
         }
@@ -315,11 +315,11 @@ mod tests {
     #[test]
     fn refuses_folder_that_others_can_write() {
         let folder = tempfile::tempdir().unwrap();
-        let open = folder.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(Store::open(&open, &Trust::new()).is_err());
-        assert!(fs::read_dir(&open).unwrap().next().is_none());
+        let writable = folder.path().join("writable");
+        fs::create_dir(&writable).unwrap();
+        fs::set_permissions(&writable, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Store::open(&writable, &Trust::new()).is_err());
+        assert!(fs::read_dir(&writable).unwrap().next().is_none());
     }
 
     #[test]
@@ -327,29 +327,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
         let (kept, lost) = (store.write(b"kept").unwrap(), store.write(b"lost").unwrap());
-        let unfinished = |name: &str| File::create(store.folder().join(name)).unwrap();
+        let unfinished = |name: &str| File::create(store.blobs_folder().join(name)).unwrap();
         let long_ago = SystemTime::now() - 2 * UNFINISHED_TIME;
-        let left = unfinished(".unfinished-1-x");
-        left.set_modified(long_ago).unwrap();
+        let abandoned = unfinished(".unfinished-1-x");
+        abandoned.set_modified(long_ago).unwrap();
         // Another process still writes this one.
         unfinished(".unfinished-2-x");
         let path = folder.path().join("skillhost.lock");
         let mut lock = LockFile::default();
         lock.components.set(locked("csv", &kept));
         lock.write(&path).unwrap();
-        let turn = store.lock().unwrap();
-        store.keep(&path, &turn).unwrap();
-        let removed = store.clean(&turn).unwrap();
+        let store_lock = store.lock().unwrap();
+        store.keep(&path, &store_lock).unwrap();
+        let removed = store.clean(&store_lock).unwrap();
         assert_eq!(removed, [(lost, 4)]);
         assert!(store.has(&kept));
-        assert_eq!(fs::read_dir(store.folder()).unwrap().count(), 2);
-        assert!(store.folder().join(".unfinished-2-x").exists());
+        assert_eq!(fs::read_dir(store.blobs_folder()).unwrap().count(), 2);
+        assert!(store.blobs_folder().join(".unfinished-2-x").exists());
         // Nothing is removed while a lock file cannot be read.
         fs::write(&path, "x = ").unwrap();
-        assert!(store.clean(&turn).is_err());
+        assert!(store.clean(&store_lock).is_err());
         assert!(store.has(&kept));
         fs::remove_file(&path).unwrap();
-        assert_eq!(store.clean(&turn).unwrap(), [(kept, 4)]);
+        assert_eq!(store.clean(&store_lock).unwrap(), [(kept, 4)]);
         assert_eq!(fs::read_dir(&store.locks).unwrap().count(), 0);
     }
 }

@@ -185,8 +185,8 @@ fn pulls_component_by_tag_and_digest() {
     );
     // A tag may move between two requests, so it is resolved once.
     let heads = setup.registry.take_request_heads();
-    let of_tag = heads.iter().filter(|head| head.contains("/manifests/1 "));
-    assert_eq!(of_tag.count(), 1);
+    let tag_requests = heads.iter().filter(|head| head.contains("/manifests/1 "));
+    assert_eq!(tag_requests.count(), 1);
     let accept = header(&heads[0], "accept");
     for kind in [
         "oci.image.manifest",
@@ -251,10 +251,10 @@ fn chooses_the_wasm_manifest_of_an_index() {
     };
     let other = Digest::of(b"other").to_string();
     let index = |manifests: &[Value]| json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
-    let set = |index: &Value| setup.registry.put_manifest("1", index);
-    set(&index(&[entry(&other, "amd64"), entry(&wasm, "wasm")]));
+    let put_index = |index: &Value| setup.registry.put_manifest("1", index);
+    put_index(&index(&[entry(&other, "amd64"), entry(&wasm, "wasm")]));
     assert_eq!(setup.pull(None).unwrap().manifest.to_string(), wasm);
-    let inner = set(&index(&[entry(&wasm, "wasm")]));
+    let inner = put_index(&index(&[entry(&wasm, "wasm")]));
     for (manifests, why) in [
         (
             vec![entry(&other, "amd64")],
@@ -267,7 +267,7 @@ fn chooses_the_wasm_manifest_of_an_index() {
         (vec![entry(&inner, "wasm")], "another index"),
         (vec![], "no manifest for the architecture `wasm`"),
     ] {
-        set(&index(&manifests));
+        put_index(&index(&manifests));
         let error = format!("{:#}", setup.pull(None).unwrap_err());
         assert!(error.contains(why), "{error}");
     }
@@ -276,7 +276,7 @@ fn chooses_the_wasm_manifest_of_an_index() {
 #[test]
 fn hostile_registries_leave_the_store_as_it_is() {
     type Change = fn(&str) -> Option<Answer>;
-    let blob: [(Change, &str); 12] = [
+    let blob_cases: [(Change, &str); 12] = [
         (
             |_| raw("200 OK", &[], b"the bytes of a comp0nent"),
             "its bytes have the digest",
@@ -340,7 +340,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
             "more than 3 times",
         ),
     ];
-    let of_manifest: [(Change, &str); 13] = [
+    let manifest_cases: [(Change, &str); 13] = [
         (|_| raw("404 Not Found", &[], b""), "no version `1`"),
         (|_| raw("500 X", &[], b"down"), "status 500: down"),
         (
@@ -404,12 +404,15 @@ fn hostile_registries_leave_the_store_as_it_is() {
         ),
     ];
     let setup = Setup::new();
-    for (part, cases) in [("/blobs/", &blob[..]), ("/manifests/", &of_manifest[..])] {
+    for (path, cases) in [
+        ("/blobs/", &blob_cases[..]),
+        ("/manifests/", &manifest_cases[..]),
+    ] {
         for (change, why) in cases {
             let change = *change;
             setup.registry.replace_answers(move |head| {
                 let line = head.lines().next().unwrap_or_default();
-                line.contains(part).then(|| change(head)).flatten()
+                line.contains(path).then(|| change(head)).flatten()
             });
             let error = setup.error(None);
             assert!(error.contains(why), "expected `{why}`: {error}");
@@ -448,18 +451,18 @@ fn refuses_packages_other_than_components() {
 }
 
 #[test]
-fn slow_registries_end_in_bounded_time() {
+fn pulls_from_slow_registries_end_in_time() {
     let mut setup = Setup::new();
     setup.settings.request_time = Some(Duration::from_millis(300));
-    for part in ["/manifests/", "/blobs/"] {
+    for path in ["/manifests/", "/blobs/"] {
         setup.registry.replace_answers(move |head| {
-            let is_part = head.contains(part);
+            let is_slow = head.contains(path);
             let bytes = answer("200 OK", &[("x-long", &"x".repeat(2_000))], &[b'x'; 24]);
-            is_part.then_some(Answer::Slow(bytes))
+            is_slow.then_some(Answer::Slow(bytes))
         });
         let start = Instant::now();
         setup.error(None);
-        assert!(start.elapsed() < Duration::from_secs(10), "{part}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{path}");
     }
 }
 
@@ -831,22 +834,22 @@ fn moves_tag_last() {
         ),
         (
             |head| {
-                let is_it = head.starts_with("PUT") && head.contains("/manifests/sha256:");
-                is_it.then(|| raw("413 X", &[], b"")).flatten()
+                let is_match = head.starts_with("PUT") && head.contains("/manifests/sha256:");
+                is_match.then(|| raw("413 X", &[], b"")).flatten()
             },
             "refused the manifest",
         ),
         (
             |head| {
-                let is_it = head.starts_with("GET") && head.contains("/blobs/");
-                is_it.then(|| raw("200 OK", &[], b"x")).flatten()
+                let is_match = head.starts_with("GET") && head.contains("/blobs/");
+                is_match.then(|| raw("200 OK", &[], b"x")).flatten()
             },
             "cannot read back the content",
         ),
         (
             |head| {
-                let is_it = head.starts_with("GET") && head.contains("/manifests/sha256-");
-                is_it.then(|| raw("404 X", &[], b"")).flatten()
+                let is_match = head.starts_with("GET") && head.contains("/manifests/sha256-");
+                is_match.then(|| raw("404 X", &[], b"")).flatten()
             },
             "other signers change the list of signatures",
         ),
@@ -872,8 +875,8 @@ fn signatures_of_other_artifacts_do_not_count() {
     let fallback = |digest: &Digest| format!("sha256-{}", digest.hex());
     let listed = setup.registry.manifest(&fallback(&other)).unwrap();
     let digest = setup.push(CONTENT, None).unwrap();
-    // The list names the other artifact's signature, then a copy of it that claims to be about
-    // this one.
+    // First the list names the other artifact's signature. Later it names a copy of that signature
+    // that claims to be about this artifact.
     setup.registry.put_manifest(&fallback(&digest), &listed);
     assert!(setup.error(Some(&keys)).contains("it is unsigned"));
     let referrer = listed["manifests"][0]["digest"].as_str().unwrap();
@@ -931,11 +934,11 @@ fn junk_does_not_hide_a_signature() {
     let mut bare = good.clone();
     bare.as_object_mut().unwrap().remove(TYPE);
     type Junk = fn(usize, &mut Value);
-    let of_another_type: Junk = |_, entry| entry[TYPE] = "application/spdx+json".into();
+    let set_other_type: Junk = |_, entry| entry[TYPE] = "application/spdx+json".into();
     let cases: [(Junk, &Value, usize); 6] = [
-        (of_another_type, &good, 1),
-        (of_another_type, &as_cosign_lists_it, 1),
-        (of_another_type, &bare, 1),
+        (set_other_type, &good, 1),
+        (set_other_type, &as_cosign_lists_it, 1),
+        (set_other_type, &bare, 1),
         (|_, entry| entry[TYPE] = EMPTY.into(), &good, 1),
         (
             |_, entry| {
@@ -959,10 +962,10 @@ fn junk_does_not_hide_a_signature() {
         list(junk, signature);
         assert_eq!(setup.pull(Some(&keys)).unwrap().manifest, digest);
         let heads = setup.registry.take_request_heads();
-        let of_manifests = heads
+        let manifest_requests = heads
             .iter()
             .filter(|head| head.contains("/manifests/sha256:"));
-        assert_eq!(of_manifests.count(), requests, "{signature}");
+        assert_eq!(manifest_requests.count(), requests, "{signature}");
     }
     // Too many possible signatures are refused, but the one that the lock file names is still found.
     let bundle = setup.pull(Some(&keys)).unwrap().bundle.unwrap();

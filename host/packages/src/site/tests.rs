@@ -36,7 +36,7 @@ fn fetch(server: &TestRegistry) -> anyhow::Result<SkillFiles> {
     source.fetch(&RegistrySettings::default())
 }
 
-/// Returns an index with one skill.
+/// Returns an index with the skill `reports`, and an entry of an unknown type.
 fn index(url: &str, digest: &Digest) -> Value {
     json!({"$schema": SCHEMA, "skills": [
         {"name": "other", "type": "future", "url": 1},

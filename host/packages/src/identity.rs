@@ -69,7 +69,8 @@ impl fmt::Display for SignerIdentity {
     }
 }
 
-/// The identities that a rule trusts. `identity` and `git_ref` can end in `/*`, which fits any text.
+/// The identities that a rule trusts. `identity` and `git_ref` can end in `/*`, which fits any
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdentityRule(SignerIdentity);
 

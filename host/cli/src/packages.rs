@@ -328,7 +328,7 @@ impl<'o> Project<'o> {
     ///
     /// # Errors
     ///
-    /// As [`Project::lock_component`].
+    /// As for [`Project::lock_component`].
     pub(crate) fn roll_back(
         &mut self,
         previous: LockedComponent,

@@ -209,7 +209,7 @@ impl Project<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Project::lock_skill`].
+    /// As for [`Project::lock_skill`].
     pub(crate) fn roll_back_skill(
         &mut self,
         previous: LockedSkill,

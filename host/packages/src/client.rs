@@ -52,7 +52,8 @@ const MAX_ERROR: u64 = 512;
 /// The maximum bytes of a file of certificate authorities.
 const MAX_AUTHORITIES: u64 = 1 << 20;
 
-/// A callback for the number of bytes of a blob that have arrived, and the blob's size.
+/// A callback for the number of bytes of a blob that have arrived, and the blob's size, or the
+/// maximum if the size is not known.
 ///
 /// It is dropped when the transfer ends.
 pub type BlobProgress = Box<dyn FnMut(u64, u64)>;

@@ -24,7 +24,7 @@ use webpki::{EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
 
 use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, check_time};
 
-/// The maximum number of bytes of a file. Guards against: a file that holds something else.
+/// The maximum number of bytes of a file. Guards against: a large file of another kind.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two scans of the files.
@@ -49,7 +49,7 @@ pub struct Tls {
     files: TlsFiles,
     /// The users who may change the paths of the files.
     trust: Trust,
-    /// The state of the files before they were first read.
+    /// The states of the files before they were first read.
     first: FileStates,
     current: RwLock<Arc<Loaded>>,
 }
@@ -250,7 +250,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read or has other content, if the certificate has expired or is
+    /// Fails if a file cannot be read or is not valid PEM, if the certificate has expired or is
     /// not valid yet, if the key belongs to another certificate, if other users may read the key,
     /// or if users outside `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
@@ -316,7 +316,7 @@ impl Tls {
         }
     }
 
-    /// Scans the files at this interval. Reads them again once a change is complete.
+    /// Scans the files, with this pause between scans. Reads them again once a change is complete.
     ///
     /// Files that cannot be used are logged once, and the old certificate stays. They are read
     /// again at every scan, because a certificate becomes valid without a change of its file.
@@ -342,8 +342,8 @@ impl Tls {
         }
     }
 
-    /// Reads the certificate, and the authorities of clients. Replaces each that can be used, even
-    /// if the other cannot: an authority that was removed may have been stolen.
+    /// Reads the certificate, and the authorities of clients. If only one of the two can be used,
+    /// replaces that one: a bad certificate must not keep a stolen authority accepted.
     fn read_again(&self, opener: &Opener) -> anyhow::Result<()> {
         let before = self.current();
         let identity = self.files.read_identity(&self.trust, opener);
@@ -372,7 +372,7 @@ impl Tls {
 
 /// The states of files at the last scans, which tell whether a change is complete.
 struct FileChanges {
-    /// The states that were read. `None` if the files could not be used.
+    /// The states at the last reading. `None` if the files could not be used.
     read: Option<FileStates>,
     /// The states at the last scan.
     before: FileStates,

@@ -22,7 +22,8 @@ const LOCK_ATTEMPTS: usize = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on a Unix socket, and gives its file this mode. Fails if a user outside `trust` could
-/// replace the file, because its path is used again: to set the mode, and to remove it at the end.
+/// replace the file, because the path is used again: to set the mode, and to remove the file at the
+/// end.
 pub(crate) fn bind(
     path: &Path,
     mode: u32,
@@ -178,19 +179,19 @@ mod tests {
             (&"x".repeat(108), "longer than 107 bytes"),
         ] {
             let path = folder.path().join(name);
-            let other = match name {
+            let made = match name {
                 "file" => std::fs::write(&path, "kept").map(|()| None),
                 "folder" => std::fs::create_dir(&path).map(|()| None),
                 "link" => std::os::unix::fs::symlink("socket", &path).map(|()| None),
                 "datagrams" => UnixDatagram::bind(&path).map(Some),
                 _ => Ok(None),
             };
-            let other = other.unwrap();
+            let datagrams = made.unwrap();
             let refusal = refusal(&path);
             assert!(refusal.contains(reason), "{name}: {refusal}");
             let is_there = name.len() < 20 && !name.contains('/');
             assert_eq!(path.symlink_metadata().is_ok(), is_there, "{name}");
-            drop(other);
+            drop(datagrams);
         }
     }
 

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use crate::blocking;
 use crate::broker::Opener;
 use crate::check::contents::{self, SkillContents, nested_problem};
-use crate::check::{Finding, check_open};
+use crate::check::{Finding, check_open_folder};
 use crate::descriptors;
 use crate::guard::{Folder, HardLinks};
 use crate::omitted::OmittedNames;
@@ -203,10 +203,10 @@ impl Catalog {
     }
 
     /// Returns a call's folder with lists that leave out the omitted names.
-    pub fn for_lists(&self, open: CallFolder) -> CallFolder {
+    pub fn for_lists(&self, opened: CallFolder) -> CallFolder {
         CallFolder {
-            folder: open.folder.without(&self.omitted),
-            ..open
+            folder: opened.folder.without(&self.omitted),
+            ..opened
         }
     }
 
@@ -218,7 +218,8 @@ impl Catalog {
     /// Returns whether a skill exists.
     pub fn has(&self, name: &str) -> bool {
         Skill::is_name(name)
-            && (self.hidden_skill(name).is_some() || self.roots.iter().any(|root| root.has(name)))
+            && (self.find_by_full_name(name).is_some()
+                || self.roots.iter().any(|root| root.has(name)))
     }
 
     /// Returns the names of the skills, sorted, without reading the skills.
@@ -255,7 +256,7 @@ impl Catalog {
         self.read(name).filter(|skill| skill.unlisted.is_none())
     }
 
-    /// Creates a skill's folder with the hard-link rule of listings.
+    /// Wraps the handle of a skill's folder, with the hard-link rule of listings.
     fn folder(&self, handle: OwnedFd) -> Result<Folder, Errno> {
         Folder::new(handle, self.hard_links, self.opener.clone())
     }
@@ -266,9 +267,9 @@ impl Catalog {
         if !Skill::is_name(name) {
             return None;
         }
-        for (root, inner) in self.candidates(name) {
+        for (root, name) in self.candidates(name) {
             let root = &self.roots[root];
-            let Some(path) = root.path_of(inner) else {
+            let Some(path) = root.path_of(name) else {
                 continue;
             };
             match root.base.open_path(&path).map_err(FolderError::from) {
@@ -316,10 +317,15 @@ impl Catalog {
         let folder_name = path.rsplit('/').next().unwrap_or_default();
         let folder = folder.with_hard_links(self.hard_links);
         let is_skill = |inner: &str| self.lists_folder(&folder, inner);
-        Some(check_open(folder_name, &folder, &self.omitted, is_skill))
+        Some(check_open_folder(
+            folder_name,
+            &folder,
+            &self.omitted,
+            is_skill,
+        ))
     }
 
-    /// Returns whether a root lists a folder inside of a skill as a skill.
+    /// Returns whether a folder inside a skill is itself a skill of a root.
     fn lists_folder(&self, skill: &Folder, inner: &str) -> bool {
         let Ok(skill) = skill.real_path() else {
             return false;
@@ -333,8 +339,8 @@ impl Catalog {
         })
     }
 
-    /// Returns a problem for each skill that contains another SKILL.md, unless a root lists that
-    /// one as a skill. Reads a bounded number of entries in all skills together.
+    /// Returns a problem for each skill that contains another SKILL.md, unless that SKILL.md
+    /// belongs to a skill of a root. Reads a bounded number of entries in all skills together.
     pub fn nested_skills(&self) -> Vec<String> {
         let mut left = MAX_WALKED;
         let mut problems = Vec::new();
@@ -408,15 +414,16 @@ impl Catalog {
 
     /// Returns the roots that can have a skill, and its name in each, best first.
     fn candidates<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
-        let hidden = self.hidden_skill(name).into_iter();
-        hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
+        let found = self.find_by_full_name(name).into_iter();
+        found.chain((0..self.roots.len()).map(move |root| (root, name)))
     }
 
-    /// Returns the root and the name of a skill that an earlier root hides.
+    /// Returns the root and the name of a skill, given its full name.
     ///
-    /// Calls name it `root2.name`, with the number of its root, unless an earlier root has a
-    /// skill named `root2.name`. A grant for `name` does not include it.
-    fn hidden_skill<'n>(&self, full_name: &'n str) -> Option<(usize, &'n str)> {
+    /// Calls use a full name for a skill that an earlier root hides. It is `root2.name`, with the
+    /// number of the skill's root, unless an earlier root has a skill named `root2.name`. A grant
+    /// for `name` does not include the hidden skill.
+    fn find_by_full_name<'n>(&self, full_name: &'n str) -> Option<(usize, &'n str)> {
         let (number, name) = full_name.strip_prefix("root")?.split_once('.')?;
         let root = number.parse::<usize>().ok()?.checked_sub(1)?;
         let has_earlier = |name| self.roots[..root].iter().any(|root| root.has(name));

@@ -40,7 +40,7 @@ use crate::frontmatter::{self, Field, Frontmatter, Problem, ProblemKind, Reading
 use disputes::{BY_SPECIFICATION, BY_VALIDATOR};
 pub use extensions::ignored_key;
 pub use folder::check_folder;
-pub(crate) use folder::check_open;
+pub(crate) use folder::check_open_folder;
 pub use links::{Reference, references};
 pub use placeholders::{Placeholder, PlaceholderKind, placeholders};
 pub use rule::Rule;
@@ -249,8 +249,8 @@ pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Findin
         findings.extend((!reading.split.unclosed).then(|| before::finding(body)));
         return findings;
     }
-    let unread = |problem: &Problem| problem.kind == ProblemKind::TooLarge;
-    if reading.problems.iter().any(unread) {
+    let is_too_large = |problem: &Problem| problem.kind == ProblemKind::TooLarge;
+    if reading.problems.iter().any(is_too_large) {
         return findings;
     }
     let frontmatter = &reading.frontmatter;
@@ -285,8 +285,8 @@ fn from_problem(problem: &Problem) -> Finding {
         // The validator refuses braces; the specification does not mention them.
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
     };
-    let decides = disputes::deciding_rule(problem);
-    let message = format!("{} {decides}", problem.message);
+    let note = disputes::deciding_note(problem);
+    let message = format!("{} {note}", problem.message);
     Finding::new(
         severity,
         rule,
@@ -379,7 +379,7 @@ fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> 
         }
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
         let letters = |key: &str| key.replace(['-', '_'], "").to_lowercase();
-        let mut known = frontmatter::KEYS.into_iter().chain(extensions::names());
+        let mut known = frontmatter::KEYS.into_iter().chain(extensions::keys());
         let meant = known.find(|key| letters(key) == letters(&pair.key));
         let advice = match meant {
             Some(key) => format!("write `{key}`"),
@@ -631,8 +631,8 @@ mod tests {
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
         [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦\u{200b}¦\u{1f3f4}\u{e0061}";
         for piece in worst.split('¦').chain([&*runs]) {
-            for line in [16 * 1024 - 1, 1 << 20] {
-                let line = piece.repeat(line / piece.len()) + "\n";
+            for length in [16 * 1024 - 1, 1 << 20] {
+                let line = piece.repeat(length / piece.len()) + "\n";
                 let body = line.repeat((1 << 20) / line.len());
                 let start = frontmatter::hostile::processor_time();
                 check("a", "SKILL.md", &body);

@@ -125,7 +125,7 @@ impl Root {
         let in_folder = |folder: &str| found.iter().filter(|path| above(path) == folder).count();
         let mut folders: Vec<String> = found.iter().map(|path| above(path)).collect();
         folders.dedup();
-        // `rev` takes the first of the folders with the most skills.
+        // `max_by_key` returns the last of equals, so `rev` makes it the first.
         let best = folders.iter().rev().max_by_key(|folder| in_folder(folder));
         let best = best.cloned().unwrap_or_else(|| above(first));
         let visible = found

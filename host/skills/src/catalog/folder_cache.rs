@@ -104,8 +104,8 @@ mod tests {
                 assert_eq!(has(0, "0"), max > 1 || number < max, "{number}");
             }
             for number in 1..20 {
-                let last = max > 0 && (number == 19 || number > 20 - max);
-                assert_eq!(has(0, &number.to_string()), last, "{number} of {max}");
+                let is_cached = max > 0 && (number == 19 || number > 20 - max);
+                assert_eq!(has(0, &number.to_string()), is_cached, "{number} of {max}");
             }
             assert_eq!(cache.folders().len(), max);
         }

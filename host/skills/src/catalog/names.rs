@@ -279,7 +279,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (names, folder) = (FolderNames::default(), root(place.path(), 1));
         let folder = &folder.roots[0].base.folder;
-        let listed = |now, freshness, folder_only| {
+        let lists_again = |now, freshness, folder_only| {
             let mut listed = false;
             names.get(folder, now, freshness, || {
                 listed = true;
@@ -288,31 +288,31 @@ mod tests {
             listed
         };
         // Sets the age of the listing, and its duration to a second.
-        let cached = |age: Duration| {
+        let set_age = |age: Duration| {
             let mut cached = lock(&names.listed);
             let cached = cached.as_mut().unwrap();
             (cached.start, cached.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
         };
         let now = SystemTime::now();
         let later = now + Duration::from_secs(3600);
-        assert!(listed(now, Freshness::Now, true));
-        cached(Duration::ZERO);
-        assert!(!listed(now, Freshness::Recent, true));
+        assert!(lists_again(now, Freshness::Now, true));
+        set_age(Duration::ZERO);
+        assert!(!lists_again(now, Freshness::Recent, true));
         // Created just now: another change may have the same time.
-        assert!(listed(now, Freshness::Now, true));
-        cached(Duration::ZERO);
+        assert!(lists_again(now, Freshness::Now, true));
+        set_age(Duration::ZERO);
         fs::create_dir(place.path().join("tea")).unwrap();
-        assert!(listed(later, Freshness::Recent, true));
-        cached(MAX_AGE / 2);
-        assert!(!listed(later, Freshness::Now, true));
-        cached(MAX_AGE);
-        assert!(listed(later, Freshness::Recent, false));
-        cached(Duration::ZERO);
+        assert!(lists_again(later, Freshness::Recent, true));
+        set_age(MAX_AGE / 2);
+        assert!(!lists_again(later, Freshness::Now, true));
+        set_age(MAX_AGE);
+        assert!(lists_again(later, Freshness::Recent, false));
+        set_age(Duration::ZERO);
         // The targets of links can change while the folder stays the same.
-        assert!(!listed(later, Freshness::Recent, false));
-        assert!(listed(later, Freshness::Now, false));
-        cached(MAX_AGE);
-        assert!(listed(later, Freshness::Recent, false));
+        assert!(!lists_again(later, Freshness::Recent, false));
+        assert!(lists_again(later, Freshness::Now, false));
+        set_age(MAX_AGE);
+        assert!(lists_again(later, Freshness::Recent, false));
     }
 
     #[test]

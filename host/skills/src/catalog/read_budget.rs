@@ -1,8 +1,8 @@
-//! The limits on what one list for models reads, so that skills that it leaves out cost little.
+//! The limits on what one list for models reads, so that unlisted skills cost little.
 
 /// The maximum number of skills that a list reads but does not show. Guards against: thousands of
 /// unlisted skills, which do not fill a list.
-const MAX_LEFT_OUT: usize = 256;
+const MAX_UNSHOWN: usize = 256;
 
 /// The maximum bytes of frontmatter that a list reads. Guards against: skills with 64 KiB of
 /// frontmatter each, which take seconds to parse.
@@ -11,14 +11,16 @@ const MAX_FRONTMATTER_BYTES: usize = 4 << 20;
 /// The skills and bytes that a list for models can still read.
 #[derive(Debug)]
 pub struct ReadBudget {
-    left_out: usize,
+    /// The number of skills that the list can still read without showing them.
+    unshown: usize,
+    /// The bytes of frontmatter that the list can still read.
     frontmatter_bytes: usize,
 }
 
 impl Default for ReadBudget {
     fn default() -> Self {
         Self {
-            left_out: MAX_LEFT_OUT,
+            unshown: MAX_UNSHOWN,
             frontmatter_bytes: MAX_FRONTMATTER_BYTES,
         }
     }
@@ -28,7 +30,7 @@ impl ReadBudget {
     /// Returns the budget of a list of all skills.
     pub const fn unbounded() -> Self {
         Self {
-            left_out: usize::MAX,
+            unshown: usize::MAX,
             frontmatter_bytes: usize::MAX,
         }
     }
@@ -36,12 +38,12 @@ impl ReadBudget {
     /// Returns whether the list must end. A new budget is never spent, so each page of a list gets
     /// further.
     pub fn is_spent(&self) -> bool {
-        self.left_out == 0 || self.frontmatter_bytes == 0
+        self.unshown == 0 || self.frontmatter_bytes == 0
     }
 
     /// Counts a skill that was read and is not shown.
     pub fn leave_out(&mut self) {
-        self.left_out = self.left_out.saturating_sub(1);
+        self.unshown = self.unshown.saturating_sub(1);
     }
 
     /// Counts the frontmatter of a skill.

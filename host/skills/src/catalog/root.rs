@@ -36,9 +36,9 @@ pub(super) struct Root {
     pub(super) base: RootFolder,
     /// The canonical path, for callers who name absolute paths in this root.
     real: PathBuf,
-    /// The skills by name, in a root with depth.
+    /// The skills by name, in a root with a depth of 2 or more.
     tree: Option<SkillTree>,
-    /// The names of the skills, in a root without depth.
+    /// The names of the skills, in a root with a depth of 1.
     pub(super) listed: FolderNames,
 }
 
@@ -53,13 +53,13 @@ impl Root {
         })
     }
 
-    /// Returns the skills by name, in a root with depth.
+    /// Returns the skills by name, in a root with a depth of 2 or more.
     pub(super) fn tree(&self) -> Option<&SkillTree> {
         self.tree.as_ref()
     }
 
-    /// Returns the path of a skill in this root. In a root without depth, this is the name, even if
-    /// the skill does not exist.
+    /// Returns the path of a skill in this root. At a depth of 1, this is the name, even if the
+    /// skill does not exist.
     pub(super) fn path_of<'n>(&self, name: &'n str) -> Option<SkillPath<'n>> {
         match &self.tree {
             None => Some(SkillPath::Name(name)),
@@ -111,7 +111,7 @@ impl Root {
         })
     }
 
-    /// Returns an absolute path relative to this root, or `None` if it is outside.
+    /// Makes an absolute path relative to this root. Returns `None` if the path is outside.
     pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         [&self.base.path, &self.real].into_iter().find_map(|root| {
             let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;

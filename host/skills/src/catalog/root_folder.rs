@@ -111,8 +111,8 @@ impl RootFolder {
         self.at_parent(path, is_unchanged) == Ok(true)
     }
 
-    /// Calls `look_up` with the parent folder of a path and the last name. Follows no symlinks
-    /// to the parent.
+    /// Calls `look_up` with the parent folder of a path and the last name. Follows no symlink
+    /// to the parent, except one of a Kubernetes volume in the root.
     fn at_parent<T>(
         &self,
         path: &str,

@@ -27,7 +27,7 @@ fn skill_name_is_one_visible_path_component() {
 }
 
 #[test]
-fn hidden_skill_has_the_number_of_its_root() {
+fn full_name_has_the_number_of_its_root() {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     skill(&places[0], "a");
     skill(&places[1], "a");
@@ -67,7 +67,7 @@ fn hidden_skill_has_the_number_of_its_root() {
     assert!(catalog.check("c").is_none());
 }
 
-/// Runs a test on a thread without capabilities, so that file modes apply even to root.
+/// Runs a test on a thread without capabilities, so that file modes apply even to the root user.
 fn without_privileges(test: impl FnOnce() + Send) {
     let test = || {
         let none = CapabilitySets {
@@ -95,10 +95,10 @@ fn unreadable_skill_still_hides_those_of_later_roots() {
         ..SkillsRoot::new(place.path())
     });
     let catalog = Catalog::open(&roots, None).unwrap();
-    let mode = |mode| {
+    let set_mode = |mode| {
         std::fs::set_permissions(&locked, Permissions::from_mode(mode)).unwrap();
     };
-    mode(0o000);
+    set_mode(0o000);
     without_privileges(|| {
         let folder = catalog.skill("a", HardLinks::Refused);
         assert_eq!(folder.err(), Some(FolderError::Unreadable));
@@ -116,7 +116,7 @@ fn unreadable_skill_still_hides_those_of_later_roots() {
         // The skill of the later root keeps its own name.
         assert!(catalog.read("root2.a").is_some());
     });
-    mode(0o700);
+    set_mode(0o700);
     assert_eq!(catalog.path_in_root("a").unwrap(), "a");
 }
 

@@ -1,5 +1,5 @@
-//! The skills of a root with depth. Caches their names and paths, and decides when to search
-//! again. `tree/search.rs` has the search.
+//! The skills of a root with a depth of 2 or more. Caches their names and paths, and decides when
+//! to search again. `tree/search.rs` has the search.
 //!
 //! Cached names are not trusted: a call opens the path step by step through the root's
 //! handle. If the path does not exist, the tree is searched again.
@@ -22,7 +22,7 @@ pub(super) use search::{Search, SearchBounds};
 /// operator.
 const MAX_COLLISIONS: usize = 100;
 
-/// The skills of a root with depth.
+/// The skills of a root with a depth of 2 or more.
 #[derive(Debug)]
 pub(super) struct SkillTree(Mutex<Searches>);
 
@@ -190,10 +190,10 @@ impl Drop for RunningSearch<'_> {
 impl TreeNames {
     /// Assigns names to the skills at these paths, which are in order of priority.
     ///
-    /// If several skills have a name, the first one keeps it. The others are named by their path,
-    /// with dots instead of slashes. The skill at `author/name` gets the name `author.name` before a
-    /// folder that is called `author.name`. Otherwise the owner of that folder could choose what a
-    /// grant for `author.name` reads.
+    /// If several skills have the same name, the first one keeps it. The others are named by their
+    /// path, with dots instead of slashes. For the name `author.name`, the skill at `author/name`
+    /// has priority over a folder that is called `author.name`. Otherwise the owner of that folder
+    /// could choose what a grant for `author.name` reads.
     fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
         let mut colliding = Vec::new();

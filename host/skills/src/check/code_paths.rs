@@ -36,7 +36,7 @@ const EXAMPLE_WORDS: [&str; 9] = [
 /// Finds the files of the skill that `body` names in inline code.
 pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     let mut lines = LineCounter::new(body, body_line);
-    // A line, and whether it gives an example.
+    // The line of the previous code, and whether the line gives an example.
     let mut last = (0, false);
     let found = inline_code(body).flat_map(move |code| {
         let line = lines.line_of(code.start);

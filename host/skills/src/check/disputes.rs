@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Returns the note on a problem, or an empty text if both the specification and the
 /// validator have the rule.
-pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
+pub(super) fn deciding_note(problem: &Problem) -> &'static str {
     // The keys whose types the validator checks.
     let typed = ["`name`", "`description`", "`compatibility`"];
     match problem.kind {
@@ -236,7 +236,7 @@ fn tab_line(yaml: &str) -> Option<u32> {
             quote = quote.filter(|_| !text.ends_with(open));
             continue;
         }
-        if has_tab(line) || line[..indent].contains('\t') {
+        if has_tab_after_key(line) || line[..indent].contains('\t') {
             return Some(number);
         }
         let value = text.split_once(':').map_or("", |(_, value)| value.trim());
@@ -249,7 +249,7 @@ fn tab_line(yaml: &str) -> Option<u32> {
 }
 
 /// Returns whether a line has a tab after a known key, and no quotes around its value.
-fn has_tab(line: &str) -> bool {
+fn has_tab_after_key(line: &str) -> bool {
     line.split_once(':').is_some_and(|(key, value)| {
         KEYS.contains(&key) && value.contains('\t') && !value.trim_start().starts_with(['"', '\''])
     })

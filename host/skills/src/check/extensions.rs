@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Returns the known keys of other hosts.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(super) fn keys() -> impl Iterator<Item = &'static str> {
     IGNORED.into_iter().chain([DISABLE_MODEL_INVOCATION])
 }
 
@@ -99,6 +99,7 @@ mod tests {
     use crate::check::check;
     use crate::frontmatter;
 
+    /// Returns each finding's rule, whether the keys hide the skill, and the message.
     fn shown(yaml: &str) -> Vec<(&'static str, bool, String)> {
         let text = format!("---\nname: a\ndescription: b\n{yaml}\n---\nBody.\n");
         let disables = frontmatter::read(&text).frontmatter;

@@ -63,12 +63,12 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     // A path such as `.` does not have the folder's name.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
-    check_open(&name, &folder, &OmittedNames::default(), |_| false)
+    check_open_folder(&name, &folder, &OmittedNames::default(), |_| false)
 }
 
 /// Checks the skill in an open folder. `is_skill` returns whether an inner folder is a separate
 /// skill.
-pub(crate) fn check_open(
+pub(crate) fn check_open_folder(
     name: &str,
     folder: &Folder,
     names: &OmittedNames,

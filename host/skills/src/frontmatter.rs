@@ -212,12 +212,12 @@ fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
     // An author may mean a line such as `---# Title` to end the frontmatter.
     let (yaml, _) = yaml.split_once("\n---").unwrap_or((yaml, ""));
     let reading = lenient::entries(yaml, Split::YAML_LINE);
-    problems.push(not_yaml(error, reading.loose_key));
+    problems.push(not_yaml(error, reading.key_to_fix));
     fields::assemble(reading.entries, problems)
 }
 
-fn not_yaml(error: yaml::YamlError, loose_key: Option<&str>) -> Problem {
-    let advice = match loose_key {
+fn not_yaml(error: yaml::YamlError, key_to_fix: Option<&str>) -> Problem {
+    let advice = match key_to_fix {
         _ if error.message.starts_with("tabs") => "; indent with blanks".to_owned(),
         _ if error.message.starts_with("unexpected character") => {
             "; remove the character".to_owned()

@@ -103,7 +103,7 @@ impl PartialEq for Mount {
 }
 
 impl Folder {
-    /// Creates a folder from its handle. Mounts below it are not part of it.
+    /// Wraps the handle of a folder. Mounts below the folder are not part of it.
     pub fn new(handle: OwnedFd, hard_links: HardLinks, opener: Opener) -> Result<Self, Errno> {
         let identity = status_of(handle.as_fd())?.identity;
         Ok(Self {
@@ -252,7 +252,7 @@ impl Folder {
         }
     }
 
-    /// Returns the status of a path's target of any type.
+    /// Returns the status of the entry at a path, of any type.
     pub fn status_at(&self, path: &Path, follow: bool) -> io::Result<FileStatus> {
         let found = in_current_generation(self.folder.as_fd(), || self.handle_at(path, follow));
         Ok(found?.1)
@@ -292,13 +292,13 @@ impl Folder {
     /// Returns the canonical path of an open file inside this folder. Returns `None` if the
     /// file was moved away or replaced.
     pub fn path_of(&self, file: &File) -> Option<PathBuf> {
-        let (folder, open) = (self.real_path().ok()?, host_path(file.as_fd()).ok()?);
-        let path = open.strip_prefix(folder).ok()?.to_owned();
-        let (open, named) = (
+        let (folder, real) = (self.real_path().ok()?, host_path(file.as_fd()).ok()?);
+        let path = real.strip_prefix(folder).ok()?.to_owned();
+        let (opened, named) = (
             FileStatus::of(file).ok()?,
             self.status_at(&path, false).ok()?,
         );
-        open.is_same_file(&named).then_some(path)
+        opened.is_same_file(&named).then_some(path)
     }
 
     /// Opens a regular file for reading.
@@ -333,7 +333,7 @@ fn descriptors() -> io::Result<BorrowedFd<'static>> {
     let proc = rustix::fs::openat(rustix::fs::CWD, "/proc", flags, Mode::empty())?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
     let folder = match rustix::fs::openat2(&proc, "self/fd", flags, Mode::empty(), within) {
-        // A kernel before 5.6, or a seccomp filter. This function is slower: it lists all
+        // On a kernel before 5.6, or under a seccomp filter. `proc_self_fd` is slower: it lists all
         // processes.
         Err(Errno::NOSYS | Errno::PERM) => return Ok(rustix_linux_procfs::proc_self_fd()?),
         opened => opened?,

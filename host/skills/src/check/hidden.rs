@@ -11,7 +11,7 @@ use super::{Finding, Rule};
 use crate::frontmatter::{Field, Reading, quoted};
 use crate::paragraph;
 
-use characters::hidden;
+use characters::hidden_characters;
 
 /// The maximum number of times that a description may repeat a word. The maximum in 1,353
 /// public skills is 12.
@@ -58,7 +58,7 @@ pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
 }
 
 fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
-    let hidden = hidden(&field.value);
+    let hidden = hidden_characters(&field.value);
     let (_, first) = hidden.first()?;
     let count = match hidden.len() {
         1 => "a hidden character".to_owned(),

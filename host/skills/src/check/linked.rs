@@ -1,5 +1,5 @@
-//! The Markdown files that a SKILL.md refers to, and those that they name, which a model reads like
-//! it. Searches them for hidden text and further references, within bounds.
+//! The Markdown files that a SKILL.md refers to, and the files that those files name. A model reads
+//! them like the SKILL.md. Searches them for hidden text and further references, within bounds.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io::Read as _;
@@ -28,8 +28,9 @@ const MAX_OTHERS: usize = 20;
 /// The maximum number of further files that a search of one linked file finds.
 const MAX_FURTHER: usize = MAX_OTHERS + 1;
 
-/// The maximum number of look-ups, for one skill, of paths in its linked files. Guards against:
-/// paths through many symlinks, which take milliseconds each.
+/// The maximum number of look-ups for one skill: of names in the body, of names in other files, and
+/// of links in other files, each counted alone. Guards against: paths through many symlinks, which
+/// take milliseconds each.
 const MAX_LOOKUPS: usize = 1_000;
 
 /// The rules for linked files.
@@ -80,9 +81,9 @@ impl Queue<'_> {
         }
     }
 
-    /// Adds the files that a text names anywhere, from one of the folders `parents`: in text, code,
-    /// HTML, a link with signs that a template or a pattern has too, behind a variable, or beside
-    /// other letters. `lookups_left` is the number of names that may still be looked up.
+    /// Adds the files below the folders `parents` that a text names anywhere: in text, code or HTML,
+    /// in a link that looks like a template or a pattern, behind a variable, or beside other letters.
+    /// `lookups_left` is the number of names that may still be looked up.
     fn add_named<'t>(
         &mut self,
         lines: impl Iterator<Item = (&'t str, u32)>,
@@ -196,9 +197,9 @@ pub(super) fn findings<'a>(
         let Some(text) = reader.read(&linked) else {
             continue;
         };
-        let mut of_file = document::file_findings(&text);
+        let mut found = document::file_findings(&text);
         if linked.is_reference {
-            of_file.extend(chain_finding(
+            found.extend(chain_finding(
                 folder,
                 &linked.path,
                 &text,
@@ -206,7 +207,7 @@ pub(super) fn findings<'a>(
                 &mut links_left,
             ));
         }
-        findings.extend(of_file.into_iter().map(|finding| Finding {
+        findings.extend(found.into_iter().map(|finding| Finding {
             file: Some(linked.path.to_string_lossy().into_owned()),
             ..finding
         }));
@@ -247,13 +248,13 @@ fn limit_findings(
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
-/// Subtracts its look-ups from `left`, the number that is left for the skill.
+/// Subtracts its look-ups from `lookups_left`, the number that the skill can still use.
 fn chain_finding(
     folder: &Folder,
     file: &Path,
     text: &str,
     is_direct: impl Fn(&Path) -> bool,
-    left: &mut usize,
+    lookups_left: &mut usize,
 ) -> Option<Finding> {
     let parent = file.parent().unwrap_or(Path::new(""));
     let mut further: Vec<(PathBuf, u32)> = Vec::new();
@@ -265,12 +266,12 @@ fn chain_finding(
         let is_known = |(known, _): &(PathBuf, u32)| *known == path;
         let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
         if !is_skill_md && !is_direct(&path) && !further.iter().any(is_known) {
-            *left = left.saturating_sub(1);
+            *lookups_left = lookups_left.saturating_sub(1);
             if folder.lookup(&path, true).is_ok() {
                 further.push((path, reference.line));
             }
         }
-        if further.len() == MAX_FURTHER || *left == 0 {
+        if further.len() == MAX_FURTHER || *lookups_left == 0 {
             break;
         }
     }

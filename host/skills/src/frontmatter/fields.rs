@@ -24,22 +24,22 @@ pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>)
 }
 
 /// Converts a field that must be text.
-fn text(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
-    if let Some(first) = slot {
+fn text(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+    if let Some(first) = field {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
     }
     let value = text_of(entry.value, &entry.key, entry.line, problems);
     let line = entry.line;
-    *slot = Some(Field { value, line });
+    *field = Some(Field { value, line });
 }
 
 /// Converts `allowed-tools`, which must be one text. Also accepts a list, as in many skills.
-fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+fn tools(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     let YamlValue::List { items, source } = &entry.value else {
-        return text(slot, entry, problems);
+        return text(field, entry, problems);
     };
-    if let Some(first) = slot {
+    if let Some(first) = field {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
     }
@@ -62,7 +62,7 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     };
     let line = entry.line;
     problems.push(problem(kind, line, message.to_owned()));
-    *slot = Some(Field { value, line });
+    *field = Some(Field { value, line });
 }
 
 /// Returns whether a tool has a blank outside parentheses.
@@ -76,12 +76,12 @@ fn has_blank(tool: &str) -> bool {
 
 /// Converts `metadata`, a map of keys to text.
 fn metadata(
-    slot: &mut Option<Field<Vec<Pair>>>,
+    field: &mut Option<Field<Vec<Pair>>>,
     entry: YamlEntry<'_>,
     problems: &mut Vec<Problem>,
 ) {
     let line = entry.line;
-    if let Some(first) = slot {
+    if let Some(first) = field {
         problems.push(duplicate(&entry.key, line, first.line));
         return;
     }
@@ -89,13 +89,13 @@ fn metadata(
         YamlValue::Map { entries, source } => {
             problems.extend(source.starts_with('{').then(|| braces(line)));
             let value = pairs(entries, problems);
-            *slot = Some(Field { value, line });
+            *field = Some(Field { value, line });
             return;
         }
         // Nothing after the colon is an empty map.
         YamlValue::Plain(text) if text.is_empty() => {
             let value = Vec::new();
-            *slot = Some(Field { value, line });
+            *field = Some(Field { value, line });
             return;
         }
         YamlValue::List { .. } => "a list",
@@ -210,13 +210,15 @@ fn is_number(text: &str) -> bool {
     ) {
         return true;
     }
-    let digits_of = |prefix, radix| {
+    let has_digits_after = |prefix, radix| {
         let digits: Option<&str> = text.strip_prefix(prefix);
         digits.is_some_and(|text| !text.is_empty() && text.chars().all(|char| char.is_digit(radix)))
     };
     // Rust also parses words such as `infinity` as numbers.
     let starts_as_number = unsigned.starts_with(|char: char| char.is_ascii_digit() || char == '.');
-    digits_of("0x", 16) || digits_of("0o", 8) || starts_as_number && unsigned.parse::<f64>().is_ok()
+    has_digits_after("0x", 16)
+        || has_digits_after("0o", 8)
+        || starts_as_number && unsigned.parse::<f64>().is_ok()
 }
 
 /// Returns whether a text has the form `2024-01-31`.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use super::entry::{YamlEntry, YamlValue};
 use super::{KEYS, text, yaml};
 
-/// The maximum number of keys of a frontmatter and of its `metadata`. Guards against: a
+/// The maximum number of keys of a frontmatter, and of its `metadata`. Guards against: a
 /// text of tiny keys, because each key starts a YAML parser.
 const MAX_KEYS: usize = 128;
 
@@ -19,18 +19,21 @@ const MAX_KEYS: usize = 128;
 pub(super) struct LenientReading<'a> {
     pub(super) entries: Vec<YamlEntry<'a>>,
     /// The first key whose value is invalid YAML by itself.
-    pub(super) loose_key: Option<&'a str>,
+    pub(super) key_to_fix: Option<&'a str>,
 }
 
 /// Parses `yaml`, which starts on `first_line` of the file.
 pub(super) fn entries(yaml: &str, first_line: u32) -> LenientReading<'_> {
-    let mut loose_key = None;
+    let mut key_to_fix = None;
     let entries = read(
         pieces(yaml, first_line),
         KeyLevel::Outermost,
-        &mut loose_key,
+        &mut key_to_fix,
     );
-    LenientReading { entries, loose_key }
+    LenientReading {
+        entries,
+        key_to_fix,
+    }
 }
 
 /// The level of a key. Only maps at the outermost level are parsed key by key, so that no
@@ -44,13 +47,13 @@ enum KeyLevel {
 fn read<'a>(
     pieces: Vec<Piece<'a>>,
     level: KeyLevel,
-    loose_key: &mut Option<&'a str>,
+    key_to_fix: &mut Option<&'a str>,
 ) -> Vec<YamlEntry<'a>> {
     let mut entries = Vec::new();
     for piece in pieces {
-        match piece.strict() {
+        match piece.read_as_yaml() {
             Some(read) => entries.extend(read),
-            None => entries.push(piece.loose(level, loose_key)),
+            None => entries.push(piece.read_leniently(level, key_to_fix)),
         }
     }
     entries
@@ -67,21 +70,23 @@ struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn strict(&self) -> Option<Vec<YamlEntry<'a>>> {
+    /// Parses the piece as YAML. Returns `None` if it is invalid or empty.
+    fn read_as_yaml(&self) -> Option<Vec<YamlEntry<'a>>> {
         let read = yaml::entries(self.source, self.line).ok()?;
         (!read.is_empty()).then_some(read)
     }
 
-    fn loose(&self, level: KeyLevel, loose_key: &mut Option<&'a str>) -> YamlEntry<'a> {
+    /// Reads a piece that is invalid YAML: as a map, a list or text.
+    fn read_leniently(&self, level: KeyLevel, key_to_fix: &mut Option<&'a str>) -> YamlEntry<'a> {
         let value = &self.source[self.value_at..];
         let (first, rest) = value.split_once('\n').unwrap_or((value, ""));
         let first = first.trim();
         // `metadata` is the only map of the format.
         let may_be_map = level == KeyLevel::Outermost && self.key == "metadata";
-        let map = may_be_map.then(|| self.loose_map(first, rest, loose_key));
+        let map = may_be_map.then(|| self.lenient_map(first, rest, key_to_fix));
         let value = map.flatten().unwrap_or_else(|| {
-            loose_key.get_or_insert(self.key);
-            loose_list(first, rest)
+            key_to_fix.get_or_insert(self.key);
+            lenient_list(first, rest)
                 .unwrap_or_else(|| YamlValue::Text(Cow::Owned(text::value(first, rest))))
         });
         YamlEntry {
@@ -91,24 +96,24 @@ impl<'a> Piece<'a> {
         }
     }
 
-    fn loose_map(
+    fn lenient_map(
         &self,
         first: &str,
         rest: &'a str,
-        loose_key: &mut Option<&'a str>,
+        key_to_fix: &mut Option<&'a str>,
     ) -> Option<YamlValue<'a>> {
         if !(first.is_empty() || first.starts_with('#')) {
             return None;
         }
         let inner = pieces(rest, self.line.saturating_add(1));
-        let entries = read(inner, KeyLevel::Inner, loose_key);
+        let entries = read(inner, KeyLevel::Inner, key_to_fix);
         let source = rest.trim();
         (!entries.is_empty()).then_some(YamlValue::Map { entries, source })
     }
 }
 
 /// Parses lines that all start with a dash, which are common in `allowed-tools`.
-fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
+fn lenient_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
     if !first.is_empty() {
         return None;
     }
@@ -132,7 +137,7 @@ fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
 fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     // The current piece, and its start in `text`.
-    let mut open: Option<(Piece<'_>, usize)> = None;
+    let mut current: Option<(Piece<'_>, usize)> = None;
     let mut outermost = None;
     let mut at = 0;
     for (line, line_number) in text.split_inclusive('\n').zip(first_line..) {
@@ -140,8 +145,8 @@ fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
         let indent = line.len() - bare.len();
         if indent <= outermost.unwrap_or(indent) {
             let key = key(bare);
-            if key.is_some() || open.as_ref().is_some_and(|open| ends(&open.0, bare)) {
-                pieces.extend(open.take().map(|open| closed(open, text, at)));
+            if key.is_some() || current.as_ref().is_some_and(|(piece, _)| ends(piece, bare)) {
+                pieces.extend(current.take().map(|current| with_source(current, text, at)));
             }
             if pieces.len() == MAX_KEYS {
                 return pieces;
@@ -154,21 +159,22 @@ fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
                     source: "",
                     value_at,
                 };
-                open = Some((piece, at + indent));
+                current = Some((piece, at + indent));
             }
         }
         at += line.len();
     }
-    pieces.extend(open.map(|open| closed(open, text, at)));
+    pieces.extend(current.map(|current| with_source(current, text, at)));
     pieces
 }
 
-fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> Piece<'a> {
+/// Returns a piece with its source, up to `end` in `text`.
+fn with_source<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> Piece<'a> {
     let source = &text[start..end];
     Piece { source, ..piece }
 }
 
-/// Returns whether a line without a key at the outermost indentation ends a value. For
+/// Returns whether a line at the outermost indentation, without a key, ends a value. For
 /// example, `use when: …` ends a name, but continues a description, which is prose. A list
 /// item continues a list.
 fn ends(piece: &Piece<'_>, line: &str) -> bool {
@@ -356,7 +362,7 @@ mod tests {
             ("metadata: @a\n", Some("metadata")),
             ("words\nname: a\n", None),
         ] {
-            assert_eq!(entries(yaml, 2).loose_key, want, "{yaml:?}");
+            assert_eq!(entries(yaml, 2).key_to_fix, want, "{yaml:?}");
         }
     }
 

@@ -46,12 +46,12 @@ pub fn split(text: &str) -> Split<'_> {
     for line in rest.split_inclusive('\n') {
         let after = at + line.len();
         if matches!(bare(line), FENCE | DOCUMENT_END) {
-            let closed_line = line_number + u32::from(line.ends_with('\n'));
+            let line_after_fence = line_number + u32::from(line.ends_with('\n'));
             let (body, blank) = skip_blank_lines(&rest[after..]);
             return Split {
                 yaml: Some(&rest[..at]),
                 body,
-                body_line: closed_line.saturating_add(blank),
+                body_line: line_after_fence.saturating_add(blank),
                 unclosed: false,
             };
         }

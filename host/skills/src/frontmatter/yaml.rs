@@ -180,15 +180,15 @@ impl<'a> YamlEvents<'a> {
     /// Skips a collection after its start event, and returns the offset of its end. Uses a loop,
     /// so that deep nesting needs no stack.
     fn skip(&mut self) -> Result<usize, YamlError> {
-        let mut open = 1;
+        let mut depth = 1;
         loop {
             let (event, span) = self.next()?;
             match event {
-                Event::SequenceStart(..) | Event::MappingStart(..) => open += 1,
-                Event::SequenceEnd | Event::MappingEnd => open -= 1,
+                Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+                Event::SequenceEnd | Event::MappingEnd => depth -= 1,
                 _ => {}
             }
-            if open == 0 {
+            if depth == 0 {
                 return Ok(end(&span));
             }
         }
@@ -235,8 +235,8 @@ fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<
     }
 }
 
-/// Returns whether a node has an anchor or a tag. Aliases need no check, because the parser
-/// refuses an alias without its anchor.
+/// Returns whether a node has an anchor or a tag. Aliases need no check: the parser refuses
+/// an alias without its anchor, and the anchor is refused first.
 fn has_anchor_or_tag(event: &Event<'_>) -> bool {
     match event {
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),

@@ -78,7 +78,7 @@ pub(super) fn kind(c: char) -> Kind {
 ///
 /// Leaves out legitimate ones: line breaks, the selector after an emoji, the tags of a regional
 /// flag, and a joiner between two emoji or two letters of a script that uses joiners.
-pub(super) fn hidden(text: &str) -> Vec<(usize, char)> {
+pub(super) fn hidden_characters(text: &str) -> Vec<(usize, char)> {
     let is_in = |ranges: &[RangeInclusive<char>], c: Option<char>| {
         c.is_some_and(|c| !is_hidden(c) && ranges.iter().any(|range| range.contains(&c)))
     };

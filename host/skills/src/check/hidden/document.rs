@@ -1,7 +1,7 @@
 //! Finds hidden text in a whole file: SKILL.md or a Markdown file that it refers to.
 
 use super::super::{Finding, Rule};
-use super::characters::{Kind, hidden, kind};
+use super::characters::{Kind, hidden_characters, kind};
 use super::unrendered::long_parts;
 use crate::frontmatter::{Split, quoted};
 
@@ -127,7 +127,7 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
         let is_right_to_left = line.chars().any(is_right_to_left);
         let mut run = 0;
         let mut run_end = None;
-        for (at, c) in hidden(line) {
+        for (at, c) in hidden_characters(line) {
             match kind(c) {
                 Kind::Tag => tags.add(number, 1),
                 Kind::Direction if is_right_to_left && is_mark(c) => {}

@@ -8,18 +8,18 @@ use pulldown_cmark::{Event, LinkType, Tag};
 
 use super::super::markdown::{LineCounter, parser};
 
-/// The weight from which a part may hold an instruction. In six public collections with 3,491
+/// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
 /// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:
 /// markers of generators ("AUTO-GENERATED FILE - DO NOT EDIT MANUALLY") and of sections, and short
 /// hints in templates. The longer ones mostly tell a reader what to write or do, such as one of 94
 /// characters that names a tool to call.
 const MIN_WEIGHT: usize = 60;
 
-/// The maximum characters that are kept of a part, to be quoted.
-const MAX_KEPT_CHARS: usize = 100;
+/// The maximum characters of a part that a message quotes.
+const MAX_START_CHARS: usize = 100;
 
-/// The starts and ends of markup that browsers do not show. The first start that fits counts.
-/// `<!-->` is a whole comment, so its end may overlap its start.
+/// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
+/// The first start that fits counts. `<!-->` is a whole comment, so its end may overlap its start.
 const MARKUP: [(&str, &str, usize); 4] = [
     ("<!--", "-->", 2),
     ("<![CDATA[", "]]>", 9),
@@ -36,12 +36,13 @@ pub(super) struct Unrendered {
     pub(super) start: String,
 }
 
-/// The weight and the start of a part's text.
+/// The weight of a part's text, and its start.
 #[derive(Default)]
 struct Text {
+    /// The length in letters. A Chinese, Japanese or Korean character counts as three.
     weight: usize,
     start: String,
-    kept: usize,
+    start_chars: usize,
     last: Option<char>,
 }
 
@@ -64,9 +65,9 @@ impl Text {
             self.last = Some(c);
             // A character of Chinese, Japanese or Korean holds about as much as three letters.
             self.weight += if c >= '\u{2e80}' { 3 } else { 1 };
-            if self.kept < MAX_KEPT_CHARS {
+            if self.start_chars < MAX_START_CHARS {
                 self.start.push(c);
-                self.kept += 1;
+                self.start_chars += 1;
             }
         }
     }
@@ -115,7 +116,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         match &event {
             Event::End(_) | Event::Start(Tag::List(_) | Tag::Item | Tag::BlockQuote(_)) => continue,
             Event::Start(Tag::FootnoteDefinition(label)) => {
-                // Without a reference, it is not rendered.
+                // A footnote without a reference is not rendered.
                 if !labels.contains(&format!("^{label}").to_lowercase()) {
                     hidden_end = range.end;
                     blocks_end = range.end;
@@ -137,8 +138,8 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     found.parts
 }
 
-/// Returns the labels that a rendered page shows or refers to, in lower case: of links without a
-/// text of their own, and with a leading `^` of footnotes.
+/// Returns the labels that a rendered page shows or refers to, in lower case: those of links whose
+/// text is the label, and those of footnotes, with a leading `^`.
 fn rendered_labels(text: &str) -> HashSet<String> {
     parser(text)
         .filter_map(|event| match event {
@@ -168,11 +169,11 @@ fn add_markup(found: &mut Found<'_>, range: Range<usize>) -> usize {
         let fits = |(open, _, _): &(&str, _, _)| {
             rest.starts_with(open) && (*open != "<!" || is_declaration)
         };
-        let Some((open, close, skipped)) = markup.find(fits) else {
+        let Some((open, close, min_end)) = markup.find(fits) else {
             at = start + 1;
             continue;
         };
-        let end = rest[skipped..].find(close).map(|end| skipped + end);
+        let end = rest[min_end..].find(close).map(|end| min_end + end);
         let inner_end = end.unwrap_or(rest.len());
         found.add(
             start,
@@ -367,7 +368,7 @@ mod tests {
         let text = format!("<!--\n{LONG}\n\n{LONG} -->");
         let found = long_parts(&text, 7);
         let start = format!("{LONG} {LONG}");
-        let start = start[..MAX_KEPT_CHARS].trim_end().to_owned();
+        let start = start[..MAX_START_CHARS].trim_end().to_owned();
         assert_eq!(found, [Unrendered { line: 7, start }]);
     }
 }

@@ -105,8 +105,8 @@ fn number(text: &str) -> Option<Option<Number>> {
     };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_mantissa = match mantissa.split_once('.') {
-        Some((whole, part)) => {
-            digits(whole) && digits(part) && !(whole.is_empty() && part.is_empty())
+        Some((whole, fraction)) => {
+            digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
         }
         None => !mantissa.is_empty() && digits(mantissa),
     };

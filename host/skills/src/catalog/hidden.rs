@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enters_hidden_folders_but_no_checkouts() {
+    fn enters_hidden_folders_except_git_and_caches() {
         let named = |name: &str| HiddenFolders::named([name.to_owned()]);
         for name in [".curated", ".a.b", ".\u{e4}"] {
             assert!(HiddenFolders::Searched.has(name), "{name}");

@@ -238,7 +238,7 @@ impl TreeNames {
         }
         if let Some(more @ 1..) = collisions.checked_sub(MAX_COLLISIONS) {
             problems.push(format!(
-                "`{}` has {} with a name that is taken",
+                "`{}` has {} with the name of another skill",
                 root.path.display(),
                 count(more, "more skill")
             ));
@@ -247,7 +247,7 @@ impl TreeNames {
         names
     }
 
-    /// Adds a skill unless the name is taken. Returns whether it was added.
+    /// Adds a skill, unless another skill has the name. Returns whether it was added.
     fn insert(&mut self, name: String, path: &str) -> bool {
         match self.paths.entry(name) {
             std::collections::btree_map::Entry::Occupied(_) => false,

@@ -81,9 +81,9 @@ impl Queue<'_> {
         }
     }
 
-    /// Adds the files below the folders `parents` that a text names anywhere: in text, code or HTML,
-    /// in a link that looks like a template or a pattern, behind a variable, or beside other letters.
-    /// `lookups_left` is the number of names that may still be looked up.
+    /// Adds the files below the folders `parents` that a text names anywhere: in text, code or
+    /// HTML, in a link that looks like a template or a pattern, behind a variable, or beside other
+    /// letters. `lookups_left` is the number of names that may still be looked up.
     fn add_named<'t>(
         &mut self,
         lines: impl Iterator<Item = (&'t str, u32)>,

@@ -122,7 +122,7 @@ impl<T> RunOutcome<T> {
 impl Sandbox {
     /// Links a component. The error names an import that is not granted, or a missing export.
     pub(crate) fn new(engine: EpochEngine, component: &Component) -> wasmtime::Result<Self> {
-        let version = versions::exported(component, &engine.engine)?;
+        let version = versions::exported_version(component, &engine.engine)?;
         let linker = link::linker(&engine.engine, component, version)?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
@@ -261,7 +261,7 @@ impl Sandbox {
                     let instance = self.component.instantiate_async(&mut *store).await?;
                     let export = instance.get_func(&mut *store, function.export);
                     let export = export.ok_or_else(missing)?;
-                    let mut results = function.results();
+                    let mut results = function.result_placeholders();
                     export
                         .call_async(&mut *store, &values, &mut results)
                         .await?;

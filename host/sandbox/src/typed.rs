@@ -27,7 +27,7 @@ pub(crate) use answer::FunctionAnswer;
 use answer::{RESULT, result_schema};
 use comments::TypeComments;
 use docs::Docs;
-use exports::{ResultShape, SKILL, exports, signature};
+use exports::{ResultShape, SKILL, exported_functions, signature};
 use names::FunctionPath;
 use schema::SchemaWriter;
 use shape::{Label, Shape, ShapeBudget};
@@ -64,7 +64,7 @@ impl TypedFunctions {
     /// Reads the exported functions of a component. Returns `None` if it exports no function.
     /// Fails if a function cannot be a tool.
     pub(crate) fn read(engine: &Engine, component: &Component) -> anyhow::Result<Option<Self>> {
-        let exports = exports(engine, component)?;
+        let exports = exported_functions(engine, component)?;
         let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();
         let names = names::tool_names(&paths)?;
         let mut budget = ShapeBudget::for_functions();
@@ -147,7 +147,7 @@ impl TypedFunction {
     }
 
     /// Returns placeholders for the results of a call.
-    pub(crate) fn results(&self) -> Vec<Val> {
+    pub(crate) fn result_placeholders(&self) -> Vec<Val> {
         let has_result = self.result.failure.is_some() || self.result.answer.is_some();
         vec![Val::Bool(false); has_result.into()]
     }

@@ -1,6 +1,6 @@
-//! The supported versions of the package `skillhost:tool`, and the errors for others.
-//! `wit/VERSIONING.md` says what a version may change. Support for an older version belongs
-//! in its own file, `versions/v<version>.rs`.
+//! The supported versions of the package `skillhost:tool`, and the errors for other
+//! versions. `wit/VERSIONING.md` says what a version may change. Support for an older version
+//! belongs in its own file, `versions/v<version>.rs`.
 
 use semver::{Version, VersionReq};
 use wasmtime::component::Component;
@@ -18,7 +18,7 @@ pub(crate) struct SupportedVersion {
     pub(crate) tools: &'static str,
     /// The interface through which the host lists its skills.
     pub(crate) skills: &'static str,
-    /// The interface through which a component makes the host read its text from a file.
+    /// The interface through which a component makes the host read the answer's text from a file.
     pub(crate) answer: &'static str,
     /// The interface through which a component starts a skill's script.
     pub(crate) scripts: &'static str,
@@ -26,8 +26,8 @@ pub(crate) struct SupportedVersion {
 
 /// The supported versions, newest first.
 ///
-/// The host calls a component through the newest version that it exports. Compatible versions,
-/// such as 0.1.0 and 0.1.1, share an entry with the name of the newest.
+/// The host calls a component through the newest version that the component exports. Compatible
+/// versions, such as 0.1.0 and 0.1.1, share an entry with the name of the newest.
 const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     version: "0.1.1",
     tools: "skillhost:tool/tools@0.1.1",
@@ -46,11 +46,11 @@ struct InterfaceName<'a> {
 ///
 /// Returns `None` if it does not export the interface `tools`. The error for an unsupported
 /// version says what to do.
-pub(crate) fn exported(
+pub(crate) fn exported_version(
     component: &Component,
     engine: &Engine,
 ) -> Result<Option<&'static SupportedVersion>> {
-    let tools = exports(component, engine);
+    let tools = tools_exports(component, engine);
     match (newest_of(&tools), tools.as_slice()) {
         (Some((version, _)), _) => Ok(Some(version)),
         (None, []) => Ok(None),
@@ -61,10 +61,10 @@ pub(crate) fn exported(
     }
 }
 
-/// Returns the interface through which the host calls a component's tools. If it supports no
-/// exported version, returns the first one.
+/// Returns the interface through which the host calls a component's tools. If the host supports
+/// no exported version, returns the first exported one.
 pub(crate) fn tools_interface(component: &Component, engine: &Engine) -> Option<String> {
-    let tools = exports(component, engine);
+    let tools = tools_exports(component, engine);
     match newest_of(&tools) {
         Some((_, export)) => Some(export.clone()),
         None => tools.into_iter().next(),
@@ -72,7 +72,7 @@ pub(crate) fn tools_interface(component: &Component, engine: &Engine) -> Option<
 }
 
 /// Returns the `tools` interfaces that a component exports, of any version.
-fn exports(component: &Component, engine: &Engine) -> Vec<String> {
+fn tools_exports(component: &Component, engine: &Engine) -> Vec<String> {
     let kind = component.component_type();
     let exports = kind.exports(engine).map(|(name, _)| name);
     exports
@@ -132,8 +132,8 @@ impl SupportedVersion {
     /// later patches. A patch may only add imports for components.
     fn supports(&self, version: Option<&str>) -> bool {
         let version = version.and_then(|version| Version::parse(version).ok());
-        let (line, _patch) = self.version.rsplit_once('.').unwrap_or_default();
-        let range = VersionReq::parse(&format!("^{line}"));
+        let (major_minor, _patch) = self.version.rsplit_once('.').unwrap_or_default();
+        let range = VersionReq::parse(&format!("^{major_minor}"));
         matches!((version, range), (Some(version), Ok(range)) if range.matches(&version))
     }
 

@@ -205,14 +205,14 @@ impl Audit {
         }
     }
 
-    /// Follows the log when it is renamed, even if no call is recorded. Otherwise an idle
-    /// process would miss the file between two rotations.
+    /// Opens the new file after each rename of the log, even if no call is recorded. Otherwise
+    /// an idle process would miss the file between two rotations.
     pub fn follow_renames(self: &Arc<Self>) {
         if matches!(self.destination, Destination::Stderr) {
             return;
         }
         let audit = Arc::downgrade(self);
-        // Without a runtime, the log is followed only at the next record.
+        // Without a runtime, only the next record opens the new file.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 loop {

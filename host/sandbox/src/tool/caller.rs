@@ -80,15 +80,15 @@ impl Caller {
 
     /// Sets the name by which the operator knows the client.
     ///
-    /// Clients share slots, the queue and memory fairly. Callers without a client are served
-    /// in the order of their calls.
+    /// Clients share slots, the queue and memory fairly. Other callers are served in the order
+    /// of their calls.
     #[must_use]
     pub fn client(mut self, name: impl Into<Arc<str>>) -> Self {
         self.client = Some(name.into());
         self
     }
 
-    /// Returns the name by which the operator knows the client, or that of the transport.
+    /// Returns the name by which the operator knows the client, or the transport's name.
     pub fn name(&self) -> &str {
         self.client.as_deref().unwrap_or(self.transport.name())
     }
@@ -138,7 +138,7 @@ impl Caller {
     }
 
     /// Sets the session in which a person decides about requests of components whose grant has
-    /// `network = "ask"`. Default: none; such requests are denied.
+    /// `network = "ask"`. Default: no session, so that these requests are denied.
     #[must_use]
     pub fn consent(mut self, session: Arc<ConsentSession>) -> Self {
         self.consent = CallerConsent(Some(session));

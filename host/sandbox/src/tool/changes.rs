@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use crate::tool::limits::PATH_BYTES;
 
-/// The changes of a call, without links, empty folders and anything below `/tmp`.
+/// The changes of a call, without anything below `/tmp`.
 #[derive(Debug)]
 pub struct ViewChanges {
-    /// The files that are new or differ from the disk. The bytes count against the quota of
-    /// calls until the last copy is dropped.
+    /// The files that are new or differ from the disk, without links and empty folders. Their
+    /// bytes count against the quota of calls until the last copy is dropped.
     pub(crate) files: FirstPaths<Bytes>,
     /// The total bytes of these files.
     pub(crate) bytes: u64,

@@ -51,7 +51,7 @@ pub struct Question {
     pub method: String,
     /// The scheme, host and port, normalised.
     pub origin: String,
-    /// True if an answer can be kept beyond the session.
+    /// True if an answer can be stored for later sessions.
     pub can_remember: bool,
 }
 
@@ -87,8 +87,8 @@ pub struct ConsentSession {
     decisions: Mutex<BTreeMap<DecisionKey, Decision>>,
 }
 
-/// The component's digest, the skill and the origin. The skill is part of it because the scripts of
-/// all skills run in the same component.
+/// The component's digest, the skill and the origin. The skill is part of the key because the
+/// scripts of all skills run in the same component.
 type DecisionKey = (String, Option<String>, String);
 
 /// A decision that holds until the session ends.
@@ -168,8 +168,8 @@ impl fmt::Display for Question {
             "May a tool send requests over the internet? It can send what its calls know: \
              arguments, and files of the skill.\n"
         )?;
-        // Not shortened, because the end of a host name decides who owns it. It has at most 253
-        // bytes.
+        // Shows the whole origin, because the end of a host name decides who owns it. A host name
+        // has at most 253 bytes.
         writeln!(f, "Origin: {}", in_backticks(origin))?;
         if origin.contains("://xn--") || origin.contains(".xn--") {
             writeln!(
@@ -218,7 +218,7 @@ impl ConsentSession {
         }
     }
 
-    /// Returns the session's earlier decision about the same origin.
+    /// Returns the session's earlier decision about the question's component, skill and origin.
     fn earlier_decision(&self, question: &Question) -> Option<Result<Consent, String>> {
         let decisions = self.decisions();
         Some(match decisions.get(&question.key())? {
@@ -271,7 +271,7 @@ impl ConsentRules {
                 "the session has had all its {max} questions (`consent_questions`)"
             ));
         }
-        // Counted before the answer, because a call that ends meanwhile has shown its question.
+        // Counts the question before the answer, because a call that ends meanwhile has shown it.
         *question_count += 1;
         let time = self.limits.consent_time;
         let denied = match tokio::time::timeout(time, session_to_ask.asker.ask(&question)).await {

@@ -15,11 +15,11 @@ pub struct Definition {
     pub description: String,
     /// The JSON Schema of the arguments object.
     pub input_schema: Map<String, Value>,
-    /// The JSON Schema of the answer for programs, if the component gives one.
+    /// The JSON Schema of the record, if the component gives one.
     pub output_schema: Option<Map<String, Value>>,
     /// The rule that selects the folder of a call by its arguments.
     pub folder: Option<FolderRule>,
-    /// The property of the answer for programs that holds the text.
+    /// The property of the record that has the text.
     pub text_property: Option<String>,
     /// The form of an answer for models.
     pub model_reads: Form,
@@ -31,10 +31,10 @@ pub struct Definition {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effects {
-    /// None.
+    /// No effects.
     #[default]
     None,
-    /// It notes something for the operator. Only tools of the program do.
+    /// It notes something for the operator. Only a tool of the program does this.
     Notes,
     /// It sends requests over the network with safe methods, such as GET.
     SafeRequests,

@@ -105,7 +105,7 @@ impl Grant {
     }
 
     /// Sets the skills that the component may read, by name: `*` matches any characters,
-    /// `?` any single one.
+    /// `?` any single character.
     pub fn skills<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,

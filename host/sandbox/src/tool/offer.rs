@@ -23,7 +23,7 @@ const COMPACT: [&str; 5] = [
     "find_skills",
     // Read a skill's instructions. The prompt section names this tool.
     "read_skill",
-    // List a skill's files, and read one. The other tool that reads a file cannot read lines.
+    // List a skill's files, and read one. `read_file_in_skill` cannot select lines.
     "list_files_in_skill",
     "read_skill_file",
 ];

@@ -213,7 +213,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Returns the bytes of all texts from the caller or the guest, and of the record.
+    /// Returns the size in bytes of all texts from the caller or the guest, and of the record.
     pub fn size(&self) -> usize {
         match self {
             Self::Failed(failure) => {

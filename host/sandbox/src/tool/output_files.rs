@@ -39,7 +39,7 @@ pub struct OutputFiles {
     /// The created and changed files, sorted by path: the first [`Limits::output_files`].
     /// Paths of [`PATH_BYTES`](crate::tool::limits::PATH_BYTES) or more are not listed.
     pub files: Vec<OutputFile>,
-    /// The paths of removed files, with the same bounds.
+    /// The paths of removed files, links and folders, bounded like `files`.
     pub removed: Vec<String>,
     /// The number of changed and removed files that are not listed.
     pub left_out: usize,
@@ -82,7 +82,7 @@ impl OutputFiles {
     pub fn new(changes: ViewChanges, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
-        let mut left = limits.output_file_bytes;
+        let mut bytes_left = limits.output_file_bytes;
         let mut contents = HashMap::new();
         let mut files = Vec::with_capacity(changed.first.len());
         for (path, bytes) in changed.first {
@@ -92,13 +92,13 @@ impl OutputFiles {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
             };
-            let fits = left.checked_sub(bytes.len());
-            left = fits.unwrap_or(left);
+            let rest = bytes_left.checked_sub(bytes.len());
+            bytes_left = rest.unwrap_or(bytes_left);
             files.push(OutputFile {
                 size: bytes.len() as u64,
                 media_type: media_type::of(&path, content.is_text),
                 sha256: content.sha256.clone(),
-                bytes: fits.map(|_| bytes),
+                bytes: rest.map(|_| bytes),
                 path,
             });
         }
@@ -120,7 +120,7 @@ impl OutputFiles {
 
     /// Returns the fields of a record that describe the changes, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut left = ALL_TEXTS_BYTES;
+        let mut bytes_left = ALL_TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
             .files
             .iter()
@@ -130,9 +130,9 @@ impl OutputFiles {
                 media_type: file.media_type,
                 sha256: &file.sha256,
                 text: file.small_text().filter(|text| {
-                    let fits = left.checked_sub(text.len());
-                    left = fits.unwrap_or(left);
-                    fits.is_some()
+                    let rest = bytes_left.checked_sub(text.len());
+                    bytes_left = rest.unwrap_or(bytes_left);
+                    rest.is_some()
                 }),
             })
             .collect();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn digesting_ends_with_its_call() {
+    fn digesting_stops_when_call_is_over() {
         for max in 0..4 {
             let (files, checks) = answer_with_names(1, max);
             assert_eq!((files, checks), (None, max + 1));

@@ -1,4 +1,4 @@
-//! The answer for programs: the tool's own record as JSON, with the text in its property.
+//! The answer for programs: the tool's record as JSON, with the answer's text as a property.
 
 use std::io;
 
@@ -16,7 +16,7 @@ const MAX_PROPERTIES: usize = 100_000;
 ///
 /// `details` comes from a guest. It becomes a string beside the text if it is not a JSON object or
 /// has too many properties. Values stay verbatim, because parsing them could take a hundred times
-/// their size. `fields` are the host's own, as JSON; they replace the tool's fields of the same
+/// their size. `fields` are the host's fields, as JSON; they replace the tool's fields of the same
 /// name.
 pub(crate) fn assemble(
     details: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) fn assemble(
         pairs.extend(text.map(|text| (property.to_owned(), text)));
     }
     // A property of the tool with the name of a host's field must not look like that field.
-    pairs.retain(|(key, _)| !fields.iter().any(|(own, _)| own == key));
+    pairs.retain(|(key, _)| !fields.iter().any(|(host_key, _)| host_key == key));
     let fields = fields.iter();
     pairs.extend(fields.map(|(key, json)| ((*key).to_owned(), RecordPart::Json(json))));
     object(&pairs)

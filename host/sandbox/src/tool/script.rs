@@ -70,13 +70,14 @@ impl ScriptLog {
         let (Some(run), Some(extension)) = (&*run, path.extension()) else {
             return false;
         };
-        let uses =
-            |language: &&[&str], extension: &OsStr| language.iter().any(|it| *it == extension);
+        let uses = |language: &&[&str], extension: &OsStr| {
+            language.iter().any(|known| *known == extension)
+        };
         match Path::new(&run.path).extension() {
             None => LANGUAGES.iter().any(|language| uses(language, extension)),
-            Some(own) => match LANGUAGES.iter().find(|language| uses(language, own)) {
+            Some(of_script) => match LANGUAGES.iter().find(|language| uses(language, of_script)) {
                 Some(language) => uses(language, extension),
-                None => own == extension,
+                None => of_script == extension,
             },
         }
     }
@@ -106,7 +107,7 @@ impl ScriptLog {
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns the script for the record, if one was started. Leaves out the exit code unless the
+    /// Returns the script for the record, if one was started. Includes the exit code only if the
     /// call ended in an answer.
     pub(crate) fn record(&self, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
@@ -115,7 +116,11 @@ impl ScriptLog {
         for (path, digest) in &run.modules {
             add_line(&mut listing, digest, path);
         }
-        let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
+        let written: String = run
+            .written
+            .iter()
+            .map(|digest| format!("{digest}\n"))
+            .collect();
         Some(ScriptRecord {
             script: run.path.clone(),
             script_sha256: run.digest.clone(),

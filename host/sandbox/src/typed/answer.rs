@@ -72,7 +72,7 @@ fn text_and_record(
     }
 }
 
-/// Returns the schema of a record with a result of this schema.
+/// Returns the schema of a record whose property [`RESULT`] has this schema.
 pub(super) fn result_schema(schema: Value) -> Map<String, Value> {
     let record = json!({
         "type": "object",

@@ -34,7 +34,7 @@ impl TypeComments {
     /// Reads the comments on types that a component imports and exports.
     pub(crate) fn read(engine: &Engine, component: &Component, docs: &Docs) -> Self {
         let mut comments = Self::default();
-        if !docs.has_types() {
+        if !docs.has_type_comments() {
             return comments;
         }
         let mut budget = ShapeBudget::with_parts(MAX_NAMED_PARTS);
@@ -46,9 +46,8 @@ impl TypeComments {
         for (name, item) in kind.imports(engine).chain(kind.exports(engine)) {
             let is_within_bounds = match item.ty {
                 ComponentItem::Type(ty) => add(None, name, &ty),
-                ComponentItem::ComponentInstance(instance) => {
-                    named_types(engine, &instance).all(|(own, ty)| add(Some(name), own, &ty))
-                }
+                ComponentItem::ComponentInstance(instance) => named_types(engine, &instance)
+                    .all(|(type_name, ty)| add(Some(name), type_name, &ty)),
                 _ => true,
             };
             if !is_within_bounds {
@@ -108,12 +107,12 @@ impl TypeComments {
 
     /// Returns the comment on a type.
     pub(super) fn of_type(&self, shape: &Shape) -> Option<&str> {
-        text(self.docs(shape)?.docs.as_deref())
+        non_empty(self.docs(shape)?.docs.as_deref())
     }
 
     /// Returns the comment on a record's field, or on a case or a flag.
     pub(super) fn of_item(&self, shape: &Shape, label: &Label) -> Option<&str> {
-        text(self.docs(shape)?.items.get(&label.wit).map(String::as_str))
+        non_empty(self.docs(shape)?.items.get(&label.wit).map(String::as_str))
     }
 
     fn docs(&self, shape: &Shape) -> Option<&TypeDocs> {
@@ -122,7 +121,7 @@ impl TypeComments {
 }
 
 /// Returns a comment, unless it is empty.
-fn text(comment: Option<&str>) -> Option<&str> {
+fn non_empty(comment: Option<&str>) -> Option<&str> {
     comment.map(str::trim).filter(|text| !text.is_empty())
 }
 
@@ -156,7 +155,7 @@ mod tests {
     }
 
     /// Merges records of one structure, each with a name and a comment on its field. Returns
-    /// the comment on the field that results.
+    /// the resulting comment on the field.
     fn comment(types: &[(&str, &str)]) -> Option<String> {
         let mut comments = TypeComments::default();
         for (name, comment) in types {

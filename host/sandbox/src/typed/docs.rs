@@ -34,8 +34,8 @@ struct PackageDocs {
     interfaces: BTreeMap<String, InterfaceDocs>,
 }
 
-/// The documentation of a world. The fields for imports also have the exports, except those
-/// with the name of an import.
+/// The documentation of a world. `funcs` and `interfaces` have the imports, and each export that
+/// shares no name with an import.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WorldDocs {
@@ -93,7 +93,7 @@ impl Docs {
     }
 
     /// Returns whether any type has a comment.
-    pub(super) fn has_types(&self) -> bool {
+    pub(super) fn has_type_comments(&self) -> bool {
         self.0.iter().any(|package| {
             let worlds = package.worlds.values();
             let inline = worlds.clone().flat_map(WorldDocs::inline_interfaces);
@@ -312,7 +312,7 @@ mod tests {
             ),
         ] {
             let docs = Docs::read(&component(&[format!("\u{1}{json}").as_bytes()]));
-            assert_eq!(docs.has_types(), expected, "{json}");
+            assert_eq!(docs.has_type_comments(), expected, "{json}");
         }
     }
 

@@ -25,15 +25,15 @@ pub(super) struct ResultShape {
 }
 
 /// Returns whether an exported interface belongs to WASI, such as the one that starts a
-/// program. Such an interface has no tools.
+/// program. WASI interfaces have no tools.
 fn is_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
 /// Returns whether an exported interface is the one that componentize-py uses during a build.
 ///
-/// It stays in the exports, and a call of it would break the component. Its name, its only
-/// function and the function's parameters identify it. An author's interface with that name
+/// The interface stays in the exports, and a call of it would break the component. Its name, its
+/// only function and the function's parameters identify it. An author's interface with that name
 /// has other parameters.
 fn is_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
     let mut functions = instance.exports(engine).filter_map(|(name, export)| {
@@ -57,8 +57,8 @@ fn is_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance)
         )
 }
 
-/// Returns the functions that a component exports, in its order.
-pub(super) fn exports(
+/// Returns the functions that a component exports, in the component's order.
+pub(super) fn exported_functions(
     engine: &Engine,
     component: &Component,
 ) -> anyhow::Result<Vec<(FunctionPath, ComponentExportIndex, ComponentFunc)>> {
@@ -149,11 +149,11 @@ pub(super) fn signature(
 /// Returns the name of a resource that a component imports or exports.
 fn resource_name(engine: &Engine, component: &Component, ty: &ResourceType) -> Option<String> {
     let within = |name: &str, item: &ComponentItem| match item {
-        ComponentItem::Resource(one) if one == ty => Some(name.to_owned()),
+        ComponentItem::Resource(resource) if resource == ty => Some(name.to_owned()),
         ComponentItem::ComponentInstance(instance) => {
             let mut exports = instance.exports(engine);
             exports.find_map(|(name, export)| match export.ty {
-                ComponentItem::Resource(one) if one == *ty => Some(name.to_owned()),
+                ComponentItem::Resource(resource) if resource == *ty => Some(name.to_owned()),
                 _ => None,
             })
         }

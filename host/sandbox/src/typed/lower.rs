@@ -61,10 +61,10 @@ pub(crate) fn arguments(
     parameters: &[(Label, Shape)],
     arguments: &Map<String, Value>,
 ) -> Result<Vec<Val>, ValueMismatch> {
-    let mut left = MAX_VALUES;
+    let mut values_left = MAX_VALUES;
     parameters
         .iter()
-        .map(|(label, shape)| field(label, shape, arguments, &mut left))
+        .map(|(label, shape)| field(label, shape, arguments, &mut values_left))
         .collect()
 }
 
@@ -73,7 +73,7 @@ fn field(
     label: &Label,
     shape: &Shape,
     object: &Map<String, Value>,
-    left: &mut usize,
+    values_left: &mut usize,
 ) -> Result<Val, ValueMismatch> {
     let value = object.get(&label.json);
     let value = match (value, shape) {
@@ -81,11 +81,11 @@ fn field(
         (None, Shape::Option(_)) => &Value::Null,
         (None, _) => return Err(ValueMismatch::new("given").at(&label.json)),
     };
-    lower(shape, value, left).map_err(|mismatch| mismatch.at(&label.json))
+    lower(shape, value, values_left).map_err(|mismatch| mismatch.at(&label.json))
 }
 
-fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
-    *left = left.checked_sub(1).ok_or(ValueMismatch::TooMany)?;
+fn lower(shape: &Shape, value: &Value, values_left: &mut usize) -> Result<Val, ValueMismatch> {
+    *values_left = values_left.checked_sub(1).ok_or(ValueMismatch::TooMany)?;
     match (shape, value) {
         (Shape::Bool, Value::Bool(value)) => Ok(Val::Bool(*value)),
         (Shape::Bool, _) => Err(ValueMismatch::new("a boolean")),
@@ -101,11 +101,12 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMis
         }
         (Shape::String, Value::String(text)) => Ok(Val::String(text.clone())),
         (Shape::String, _) => Err(ValueMismatch::new("a string")),
-        (Shape::Bytes, value) => lower_bytes(value, left),
+        (Shape::Bytes, value) => lower_bytes(value, values_left),
         (Shape::List(shape), Value::Array(values)) => {
             let values = values.iter().enumerate();
             let element = |(index, value)| {
-                lower(shape, value, left).map_err(|mismatch: ValueMismatch| mismatch.at(index))
+                lower(shape, value, values_left)
+                    .map_err(|mismatch: ValueMismatch| mismatch.at(index))
             };
             Ok(Val::List(values.map(element).collect::<Result<_, _>>()?))
         }
@@ -113,7 +114,8 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMis
         (Shape::Tuple(shapes), Value::Array(values)) if values.len() == shapes.len() => {
             let values = shapes.iter().zip(values).enumerate();
             let element = |(index, (shape, value))| {
-                lower(shape, value, left).map_err(|mismatch: ValueMismatch| mismatch.at(index))
+                lower(shape, value, values_left)
+                    .map_err(|mismatch: ValueMismatch| mismatch.at(index))
             };
             Ok(Val::Tuple(values.map(element).collect::<Result<_, _>>()?))
         }
@@ -121,19 +123,19 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMis
             "an array of {} values",
             shapes.len()
         ))),
-        (Shape::Record(fields), Value::Object(object)) => lower_record(fields, object, left),
+        (Shape::Record(fields), Value::Object(object)) => lower_record(fields, object, values_left),
         (Shape::Record(_), _) => Err(ValueMismatch::new("an object")),
         (Shape::Variant(cases), value) => {
             let cases = cases
                 .iter()
                 .map(|(label, shape)| (&*label.json, shape.as_ref()));
-            let (index, payload) = lower_case(cases, value, left)?;
+            let (index, payload) = lower_case(cases, value, values_left)?;
             Ok(Val::Variant(wit_name(shape, index), payload))
         }
         (Shape::Result(cases), value) => {
             let [ok, err] = &**cases;
             let cases = [("ok", ok.as_ref()), ("err", err.as_ref())];
-            let (index, payload) = lower_case(cases.into_iter(), value, left)?;
+            let (index, payload) = lower_case(cases.into_iter(), value, values_left)?;
             Ok(Val::Result(if index == 0 {
                 Ok(payload)
             } else {
@@ -153,7 +155,7 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMis
             labels.len()
         ))),
         (Shape::Option(_), Value::Null) => Ok(Val::Option(None)),
-        (Shape::Option(shape), value) => lower_some(shape, value, left)
+        (Shape::Option(shape), value) => lower_some(shape, value, values_left)
             .map(|value| Val::Option(Some(Box::new(value))))
             .map_err(or_null),
     }
@@ -161,15 +163,15 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMis
 
 fn lower_integer(integer: Integer, value: &Value) -> Result<Val, ValueMismatch> {
     let (min, max) = integer.range();
-    let digits = max > MAX_EXACT;
+    let allows_digits = max > MAX_EXACT;
     let number = match value {
         Value::Number(number) => whole(number).filter(|whole| whole.abs() <= MAX_EXACT),
-        Value::String(text) if digits => parse_digits(text),
+        Value::String(text) if allows_digits => parse_digits(text),
         _ => None,
     };
     let number = number.filter(|number| (min..=max).contains(number));
     let refused = || {
-        let digits = if digits {
+        let digits = if allows_digits {
             format!(", as a string of its digits if it is beyond ±{MAX_EXACT}")
         } else {
             String::new()
@@ -205,7 +207,7 @@ fn parse_digits(text: &str) -> Option<i128> {
 fn lower_float(value: &Value) -> Result<f64, ValueMismatch> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
-        Value::String(text) => not_finite(text),
+        Value::String(text) => parse_not_finite(text),
         _ => None,
     };
     number.ok_or_else(|| {
@@ -217,7 +219,7 @@ fn lower_float(value: &Value) -> Result<f64, ValueMismatch> {
 }
 
 /// Parses the string for a float that is not finite.
-fn not_finite(text: &str) -> Option<f64> {
+fn parse_not_finite(text: &str) -> Option<f64> {
     let [nan, infinity, minus] = NOT_FINITE;
     match text {
         _ if text == nan => Some(f64::NAN),
@@ -244,10 +246,10 @@ fn lower_float32(value: &Value) -> Result<f32, ValueMismatch> {
     Ok(nearest)
 }
 
-fn lower_bytes(value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
+fn lower_bytes(value: &Value, values_left: &mut usize) -> Result<Val, ValueMismatch> {
     let refused = || ValueMismatch::new("a string of bytes in base64, with its padding");
     let text = value.as_str().ok_or_else(refused)?;
-    *left = left
+    *values_left = values_left
         .checked_sub(text.len() / 4 * 3)
         .ok_or(ValueMismatch::TooMany)?;
     let bytes = BASE64.decode(text).map_err(|_| refused())?;
@@ -257,14 +259,14 @@ fn lower_bytes(value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
 fn lower_record(
     fields: &[(Label, Shape)],
     object: &Map<String, Value>,
-    left: &mut usize,
+    values_left: &mut usize,
 ) -> Result<Val, ValueMismatch> {
     let known = |name: &String| fields.iter().any(|(label, _)| label.json == *name);
     if let Some(unknown) = object.keys().find(|name| !known(name)) {
         return Err(ValueMismatch::new("left out: the property does not exist").at(unknown));
     }
     let value = |(label, shape): &(Label, Shape)| {
-        Ok((label.wit.clone(), field(label, shape, object, left)?))
+        Ok((label.wit.clone(), field(label, shape, object, values_left)?))
     };
     let values = fields.iter().map(value);
     Ok(Val::Record(values.collect::<Result<_, _>>()?))
@@ -274,7 +276,7 @@ fn lower_record(
 fn lower_case<'a>(
     cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone,
     value: &Value,
-    left: &mut usize,
+    values_left: &mut usize,
 ) -> Result<(usize, Option<Box<Val>>), ValueMismatch> {
     let refused = || {
         let described = cases.clone().map(|(name, shape)| match shape {
@@ -301,7 +303,8 @@ fn lower_case<'a>(
     match (found, payload) {
         (Some((index, (_, None))), None) => Ok((index, None)),
         (Some((index, (name, Some(shape)))), Some(payload)) => {
-            let payload = lower(shape, payload, left).map_err(|mismatch| mismatch.at(name))?;
+            let payload =
+                lower(shape, payload, values_left).map_err(|mismatch| mismatch.at(name))?;
             Ok((index, Some(Box::new(payload))))
         }
         _ => Err(refused()),
@@ -313,21 +316,23 @@ fn lower_name(labels: &[Label], value: &Value) -> Result<String, ValueMismatch> 
     found.map(|label| label.wit.clone()).ok_or_else(|| {
         let names: Vec<String> = labels
             .iter()
-            .map(|one| format!("\"{}\"", one.json))
+            .map(|label| format!("\"{}\"", label.json))
             .collect();
         ValueMismatch::new(format!("one of {}", names.join(", ")))
     })
 }
 
-fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
+fn lower_some(shape: &Shape, value: &Value, values_left: &mut usize) -> Result<Val, ValueMismatch> {
     if !matches!(shape, Shape::Option(_)) {
-        return lower(shape, value, left);
+        return lower(shape, value, values_left);
     }
     match value
         .as_object()
         .map(|object| (object.len(), object.get("some")))
     {
-        Some((1, Some(inner))) => lower(shape, inner, left).map_err(|mismatch| mismatch.at("some")),
+        Some((1, Some(inner))) => {
+            lower(shape, inner, values_left).map_err(|mismatch| mismatch.at("some"))
+        }
         _ => Err(ValueMismatch::new("{\"some\": …}")),
     }
 }

@@ -50,14 +50,14 @@ pub(crate) fn snake(kebab: &str) -> String {
     kebab.to_ascii_lowercase().replace('-', "_")
 }
 
-/// Returns the tools' names in the order of the functions. A tool has its function's name,
-/// prefixed with the interface's name if several functions share it.
+/// Returns the tools' names in the order of the functions. A tool has its function's name. If
+/// several functions have that name, the interface's name is the prefix.
 pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> {
     let mut counts = BTreeMap::<_, usize>::new();
     for path in paths {
         *counts.entry(snake(&path.function)).or_default() += 1;
     }
-    let mut taken = BTreeMap::<String, &FunctionPath>::new();
+    let mut used = BTreeMap::<String, &FunctionPath>::new();
     let mut names = Vec::with_capacity(paths.len());
     for path in paths {
         let mut name = snake(&path.function);
@@ -73,7 +73,7 @@ pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> 
                 name.len()
             );
         }
-        if let Some(other) = taken.insert(name.clone(), path) {
+        if let Some(other) = used.insert(name.clone(), path) {
             return Err(anyhow::anyhow!("give one of them another name"))
                 .with_context(|| format!("{other} and {path} would both be the tool `{name}`"));
         }

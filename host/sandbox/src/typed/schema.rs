@@ -22,14 +22,14 @@ const MAX_COMMENT_BYTES: usize = 64 << 10;
 pub(crate) struct SchemaWriter<'a> {
     comments: &'a TypeComments,
     /// The remaining bytes for comments.
-    left: usize,
+    bytes_left: usize,
 }
 
 impl<'a> SchemaWriter<'a> {
     pub(crate) fn new(comments: &'a TypeComments) -> Self {
         Self {
             comments,
-            left: MAX_COMMENT_BYTES,
+            bytes_left: MAX_COMMENT_BYTES,
         }
     }
 
@@ -70,7 +70,7 @@ impl<'a> SchemaWriter<'a> {
             }
             Shape::Enum(labels) => {
                 let schema = json!({"type": "string", "enum": names(labels)});
-                self.listed(schema, shape, labels)
+                self.described_labels(schema, shape, labels)
             }
             Shape::Flags(labels) => {
                 let schema = json!({
@@ -79,7 +79,7 @@ impl<'a> SchemaWriter<'a> {
                     "uniqueItems": true,
                     "maxItems": labels.len(),
                 });
-                self.listed(schema, shape, labels)
+                self.described_labels(schema, shape, labels)
             }
             Shape::Option(shape) => nullable(self.some(shape)),
         }
@@ -170,7 +170,7 @@ impl<'a> SchemaWriter<'a> {
     }
 
     /// Adds the comments on an enumeration or flags, and on each of its names.
-    fn listed(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
+    fn described_labels(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
         let comments = self.comments;
         let schema = self.described(schema, comments.of_type(shape));
         labels.iter().fold(schema, |schema, label| {
@@ -197,10 +197,10 @@ impl<'a> SchemaWriter<'a> {
             return;
         };
         let comment = &*joined(comment);
-        let Some(left) = self.left.checked_sub(comment.len()) else {
+        let Some(bytes_left) = self.bytes_left.checked_sub(comment.len()) else {
             return;
         };
-        self.left = left;
+        self.bytes_left = bytes_left;
         let before = schema.get("description").and_then(Value::as_str);
         let text = match before {
             Some(before) => format!("{before}\n{comment}"),

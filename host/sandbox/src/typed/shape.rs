@@ -1,5 +1,5 @@
 //! The WIT types of a function, if they have a JSON form. They are read from the component
-//! once, bounded, and independent of the runtime.
+//! once, are bounded, and do not depend on the runtime.
 
 use wasmtime::component::Type;
 use wasmtime::component::types::ResourceType;
@@ -109,7 +109,7 @@ impl ShapeBudget {
         }
     }
 
-    /// Returns whether the last type exceeded the budget.
+    /// Returns whether the budget has no parts or no bytes of names left.
     pub(super) fn is_spent(&self) -> bool {
         self.parts == 0 || self.name_bytes == 0
     }
@@ -121,18 +121,18 @@ pub(crate) struct ShapeReader<'a> {
     parts: usize,
     budget: &'a mut ShapeBudget,
     /// Returns the name of a resource, if the component gives it one.
-    resource: &'a dyn Fn(&ResourceType) -> Option<String>,
+    resource_name: &'a dyn Fn(&ResourceType) -> Option<String>,
 }
 
 impl<'a> ShapeReader<'a> {
     pub(crate) fn new(
         budget: &'a mut ShapeBudget,
-        resource: &'a dyn Fn(&ResourceType) -> Option<String>,
+        resource_name: &'a dyn Fn(&ResourceType) -> Option<String>,
     ) -> Self {
         Self {
             parts: MAX_PARTS,
             budget,
-            resource,
+            resource_name,
         }
     }
 
@@ -145,8 +145,8 @@ impl<'a> ShapeReader<'a> {
         if depth == MAX_DEPTH {
             return Err(format!("types nested more than {MAX_DEPTH} deep"));
         }
-        self.take_part()?;
-        let handle = |kind: &str, ty| match (self.resource)(ty) {
+        self.charge_part()?;
+        let handle = |kind: &str, ty| match (self.resource_name)(ty) {
             Some(name) => format!("`{kind}<{name}>`, a handle to a resource"),
             None => format!("a handle (`{kind}`) to a resource"),
         };
@@ -209,13 +209,13 @@ impl<'a> ShapeReader<'a> {
     fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Shape>, String> {
         match ty {
             Some(ty) => self.nested(&ty, depth).map(Some),
-            None => self.take_part().map(|()| None),
+            None => self.charge_part().map(|()| None),
         }
     }
 
     fn labels<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Label>, String> {
         let label = |name: &str| {
-            self.take_part()?;
+            self.charge_part()?;
             self.label(name)
         };
         names.map(label).collect()
@@ -223,24 +223,24 @@ impl<'a> ShapeReader<'a> {
 
     /// Creates a label, and charges the budget for it.
     fn label(&mut self, name: &str) -> Result<Label, String> {
-        let left = &mut self.budget.name_bytes;
-        take(left, name.len()).ok_or_else(|| {
+        let bytes_left = &mut self.budget.name_bytes;
+        charge(bytes_left, name.len()).ok_or_else(|| {
             format!("names of more than {DEFINITIONS_BYTES} bytes with those of other functions")
         })?;
         Ok(Label::new(name))
     }
 
-    fn take_part(&mut self) -> Result<(), String> {
-        take(&mut self.budget.parts, 1).ok_or_else(|| {
+    fn charge_part(&mut self) -> Result<(), String> {
+        charge(&mut self.budget.parts, 1).ok_or_else(|| {
             format!("types of more than {MAX_SHARED_PARTS} parts with those of other functions")
         })?;
-        take(&mut self.parts, 1).ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))
+        charge(&mut self.parts, 1).ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))
     }
 }
 
-/// Takes an amount from a budget. If the budget is too small, sets it to zero and returns `None`.
-fn take(left: &mut usize, amount: usize) -> Option<()> {
-    let rest = left.checked_sub(amount);
-    *left = rest.unwrap_or(0);
+/// Charges an amount to a budget. If the budget is too small, sets it to zero and returns `None`.
+fn charge(remaining: &mut usize, amount: usize) -> Option<()> {
+    let rest = remaining.checked_sub(amount);
+    *remaining = rest.unwrap_or(0);
     rest.map(drop)
 }

@@ -405,7 +405,7 @@ fn refuses_component_with_too_many_exported_functions() {
             .map(|number| format!(r#"(export "f{number}" (func $f))"#))
             .collect();
         let component = component(&engine, &exports);
-        exports::exports(&engine, &component).map(|found| found.len())
+        exports::exported_functions(&engine, &component).map(|found| found.len())
     };
     assert_eq!(found(limits::DEFINITIONS).unwrap(), limits::DEFINITIONS);
     let error = found(limits::DEFINITIONS + 1).unwrap_err();

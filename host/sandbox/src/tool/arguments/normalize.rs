@@ -4,15 +4,21 @@
 use serde_json::Value;
 
 /// Converts whole numbers to integers. JSON Schema accepts `5.0` as an integer, but guests
-/// that parse integers refuse it. Subtracts the values from `left`; returns `false` if they are more.
-pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
-    let Some(rest) = left.checked_sub(1) else {
+/// that parse integers refuse it.
+///
+/// Subtracts one from `values_left` for each value. Returns `false` if there are more values.
+pub(super) fn make_integers(value: &mut Value, values_left: &mut usize) -> bool {
+    let Some(rest) = values_left.checked_sub(1) else {
         return false;
     };
-    *left = rest;
+    *values_left = rest;
     match value {
-        Value::Array(values) => values.iter_mut().all(|value| make_integers(value, left)),
-        Value::Object(object) => object.values_mut().all(|value| make_integers(value, left)),
+        Value::Array(values) => values
+            .iter_mut()
+            .all(|value| make_integers(value, values_left)),
+        Value::Object(object) => object
+            .values_mut()
+            .all(|value| make_integers(value, values_left)),
         Value::Number(number) => {
             if let Some(whole) = number
                 .as_f64()
@@ -66,7 +72,7 @@ pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Returns whether a property's own schema allows null.
+/// Returns whether the `type` in a property's schema allows null.
 pub(super) fn allows_null(schema: &Value) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "null",

@@ -1,4 +1,4 @@
-//! Plain properties: a schema requires only a type of them, so checking them needs no validator.
+//! Plain properties: their schemas require only a type, so checking them needs no validator.
 
 use serde_json::{Map, Value};
 
@@ -26,17 +26,17 @@ impl PlainProperties {
             return None;
         }
         let properties = schema.get("properties").and_then(Value::as_object);
-        let plain = |(name, schema): (&String, &Value)| {
+        let to_plain = |(name, schema): (&String, &Value)| {
             let schema = schema.as_object()?;
-            let plain = match schema.get("type")?.as_str()? {
+            let plain_type = match schema.get("type")?.as_str()? {
                 "string" => PlainType::Text,
                 "integer" => PlainType::Integer,
                 "boolean" => PlainType::Boolean,
                 _ => return None,
             };
-            has_only(schema, &["type"]).then(|| (name.clone(), plain))
+            has_only(schema, &["type"]).then(|| (name.clone(), plain_type))
         };
-        let plain = properties.into_iter().flatten().filter_map(plain);
+        let plain = properties.into_iter().flatten().filter_map(to_plain);
         Some(Self(plain.collect()))
     }
 
@@ -56,6 +56,6 @@ impl PlainProperties {
 
 /// Returns whether a schema has only these keywords, besides annotations.
 fn has_only(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
-    let mut all = schema.keys().map(String::as_str);
-    all.all(|keyword| ANNOTATIONS.contains(&keyword) || keywords.contains(&keyword))
+    let mut present = schema.keys().map(String::as_str);
+    present.all(|keyword| ANNOTATIONS.contains(&keyword) || keywords.contains(&keyword))
 }

@@ -16,14 +16,14 @@ pub(super) fn compile(schema: Value) -> anyhow::Result<Schema> {
 
 #[test]
 fn plain_arguments_also_pass_validator() {
-    let ways: [fn(Value) -> Value; 7] = [
-        |of_x| json!({"type": "object", "properties": {"x": of_x}, "required": ["x"]}),
-        |of_x| json!({"properties": {"x": of_x}, "additionalProperties": false}),
-        |of_x| json!({"properties": {"x": of_x}, "maxProperties": 0}),
-        |of_x| json!({"properties": {"x": of_x}, "not": {"required": ["x"]}}),
-        |of_x| json!({"properties": {"x": of_x}, "patternProperties": {"x": false}}),
-        |of_x| json!({"properties": {"x": of_x}, "propertyNames": {"maxLength": 0}}),
-        |of_x| json!({"properties": {"x": {"allOf": [of_x]}}, "title": "T"}),
+    let wrappers: [fn(Value) -> Value; 7] = [
+        |x_schema| json!({"type": "object", "properties": {"x": x_schema}, "required": ["x"]}),
+        |x_schema| json!({"properties": {"x": x_schema}, "additionalProperties": false}),
+        |x_schema| json!({"properties": {"x": x_schema}, "maxProperties": 0}),
+        |x_schema| json!({"properties": {"x": x_schema}, "not": {"required": ["x"]}}),
+        |x_schema| json!({"properties": {"x": x_schema}, "patternProperties": {"x": false}}),
+        |x_schema| json!({"properties": {"x": x_schema}, "propertyNames": {"maxLength": 0}}),
+        |x_schema| json!({"properties": {"x": {"allOf": [x_schema]}}, "title": "T"}),
     ];
     let properties = [
         json!({"type": "string"}),
@@ -57,11 +57,11 @@ fn plain_arguments_also_pass_validator() {
         json!({}),
     ];
     let (mut plain, mut refused) = (0, 0);
-    for (way, property) in ways
+    for (wrap, property) in wrappers
         .iter()
-        .flat_map(|way| properties.iter().map(move |p| (way, p)))
+        .flat_map(|wrap| properties.iter().map(move |p| (wrap, p)))
     {
-        let schema = schema(way(property.clone()));
+        let schema = schema(wrap(property.clone()));
         for value in &values {
             let arguments = json!({"x": value});
             let fits = schema
@@ -291,10 +291,10 @@ fn reports_best_matching_schema() {
 #[test]
 fn whole_numbers_reach_a_guest_as_integers() {
     let schema = schema(json!({"properties": {"a": {"type": "integer"}}}));
-    for (written, read) in [("5.0", "5"), ("-0.0", "0"), ("1e3", "1000"), ("7", "7")] {
+    for (written, received) in [("5.0", "5"), ("-0.0", "0"), ("1e3", "1000"), ("7", "7")] {
         let arguments = parse_arguments(&format!("{{\"a\": {written}}}")).unwrap();
         let checked = Value::Object(schema.check(arguments).unwrap());
-        assert_eq!(checked.to_string(), format!("{{\"a\":{read}}}"));
+        assert_eq!(checked.to_string(), format!("{{\"a\":{received}}}"));
     }
     let nested = compile(json!({"properties": {"a": {}}})).unwrap();
     let checked = nested.check(json!({"a": [{"b": 5.0}]})).unwrap();
@@ -334,15 +334,15 @@ fn null_counts_as_absent_in_nested_objects() {
             "labels": {"type": "object", "additionalProperties": true},
         },
     }));
-    let given = json!({"from": 1, "to": null, "note": null});
-    let read = json!({"from": 1, "note": null});
+    let sent = json!({"from": 1, "to": null, "note": null});
+    let received = json!({"from": 1, "note": null});
     let labels = json!({"a": null});
     let checked = schema
-        .check(json!({"span": given, "spans": [given, given], "labels": labels}))
+        .check(json!({"span": sent, "spans": [sent, sent], "labels": labels}))
         .unwrap();
     assert_eq!(
         Value::Object(checked),
-        json!({"span": read, "spans": [read, read], "labels": labels})
+        json!({"span": received, "spans": [received, received], "labels": labels})
     );
     let error = schema.check(json!({"span": {"from": null}})).unwrap_err();
     assert_eq!(error.to_string(), "Argument 'span.from' must be an integer");

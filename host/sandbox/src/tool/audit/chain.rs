@@ -14,7 +14,7 @@ use skillhost_skills::text::digest::hex;
 /// The outcome of a record that reports torn bytes before it.
 pub const TORN: &str = "torn";
 /// The outcome of a record that continues the chain of another file, or begins a chain after
-/// records of a version without one.
+/// records of a version without chains.
 pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
@@ -39,13 +39,13 @@ const CHAIN_KEY: &[u8] = b",\"chain\":\"";
 const SEQUENCE_KEY: &[u8] = b"\",\"sequence\":";
 const PREVIOUS_KEY: &[u8] = b",\"previous\":\"";
 const SIGNATURE_KEY: &[u8] = b",\"signature\":\"";
-const END: &[u8] = b"\"}";
+const RECORD_END: &[u8] = b"\"}";
 
 /// The position of a record in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// The name of the chain: the first bytes of SHA-256 of its first record's line, line feed
-    /// included. Zeros in that record.
+    /// included. Zeros in the first record.
     pub chain: [u8; NAME_BYTES],
     /// The number of the record, from 0.
     pub sequence: u64,
@@ -71,7 +71,7 @@ impl Link {
         record.extend_from_slice(self.sequence.to_string().as_bytes());
         record.extend_from_slice(PREVIOUS_KEY);
         record.extend_from_slice(hex(&self.previous).as_bytes());
-        record.extend_from_slice(END);
+        record.extend_from_slice(RECORD_END);
     }
 
     /// Adds the link to a checkpoint, and a signature of all bytes before it.
@@ -85,7 +85,7 @@ impl Link {
         let signature = sign(record);
         record.extend_from_slice(SIGNATURE_KEY);
         record.extend_from_slice(hex(&signature).as_bytes());
-        record.extend_from_slice(END);
+        record.extend_from_slice(RECORD_END);
     }
 
     /// Returns the link of the next record. `line` is the record with this link, without its
@@ -110,11 +110,11 @@ impl Link {
     pub fn parse(line: &[u8]) -> Option<Self> {
         match SignedLine::parse(line) {
             Some(SignedLine { link, .. }) => Some(link),
-            None => Self::parse_end(line.strip_suffix(END)?),
+            None => Self::parse_end(line.strip_suffix(RECORD_END)?),
         }
     }
 
-    /// Reads the link at the end of a line whose [`END`] was removed.
+    /// Reads the link at the end of a line whose [`RECORD_END`] was removed.
     fn parse_end(line: &[u8]) -> Option<Self> {
         let (rest, previous) = line.split_at_checked(line.len().checked_sub(64)?)?;
         let previous = from_hex(previous)?;
@@ -150,7 +150,7 @@ pub struct SignedLine<'a> {
 impl<'a> SignedLine<'a> {
     /// Reads a line without its line feed. Returns `None` if it has no signature.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
-        let line = line.strip_suffix(END)?;
+        let line = line.strip_suffix(RECORD_END)?;
         let (rest, signature) =
             line.split_at_checked(line.len().checked_sub(2 * SIGNATURE_BYTES)?)?;
         let message = rest.strip_suffix(SIGNATURE_KEY)?;
@@ -182,8 +182,8 @@ pub fn is_torn_record(line: &[u8]) -> bool {
         Ok(_) => line.len() < whole.len(),
         Err(error) => error.is_eof(),
     };
-    let mut others = line.windows(BEFORE_TIME.len()).skip(1);
-    matches_pattern(line, RECORD_START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
+    let mut later = line.windows(BEFORE_TIME.len()).skip(1);
+    matches_pattern(line, RECORD_START) && ends_early() && later.all(|bytes| bytes != BEFORE_TIME)
 }
 
 /// Returns a line without the zero bytes at its end, which a power failure can leave in place of

@@ -1,7 +1,7 @@
 //! Checkpoints: records with a signature, which covers all records before them.
 //!
-//! Keys and checkpoint sinks belong to the signer. The crate `skillhost-audit` has one, and an
-//! embedder may use its own.
+//! Keys and checkpoint sinks belong to the signer. The crate `skillhost-audit` has a signer; an
+//! embedder may use another.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// See `HostBuilder::audit_signer`.
 pub trait CheckpointSigner: Send + Sync {
-    /// Returns the id of the key, which is in each checkpoint.
+    /// Returns the key id that each checkpoint names.
     fn key_id(&self) -> &str;
 
     /// Returns the Ed25519 signature of a message.
@@ -25,8 +25,8 @@ pub trait CheckpointSigner: Send + Sync {
     /// Returns the longest time from a record to a checkpoint.
     fn time(&self) -> Duration;
 
-    /// Sends the line of a checkpoint to the sinks, once it is in the log. The host calls this
-    /// while a tool call waits, so it must not block.
+    /// Sends the line of a checkpoint to the sinks, after the line is written to the log. The
+    /// host calls this while a tool call waits, so it must not block.
     fn publish(&self, checkpoint: &[u8]);
 
     /// Sends the buffered checkpoints, after the log has ended. This may take seconds.

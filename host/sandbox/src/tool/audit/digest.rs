@@ -1,7 +1,7 @@
 //! Keyed digests of the arguments and answers of calls.
 //!
 //! A plain digest reveals a short text to anybody who tries texts until one has the digest. With a
-//! keyed digest, this needs the key.
+//! keyed digest, only somebody with the key can try texts.
 
 use std::borrow::Cow;
 use std::io;

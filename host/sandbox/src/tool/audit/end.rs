@@ -1,7 +1,7 @@
 //! Reads the end of a log file, where its chain of records continues.
 //!
-//! The file must be empty or already a log. Guards against: a configuration that names a file of
-//! another program, which would then read names that callers chose.
+//! The file must be empty or already a log. Guards against: a configuration that names another
+//! program's file. That program would then read names that callers chose.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -226,7 +226,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
         None => (None, tail),
     };
     // A line that is torn early is too short to recognize, so an earlier line decides.
-    let last = lines.map(|lines| {
+    let last_is_record = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
         let is_torn = |line: &[u8]| {
             let start = without_zeros(line);
@@ -236,11 +236,11 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
         };
         lines.find(|line| !is_torn(line)).map_or(!is_cut, is_record)
     });
-    match (last, rest.is_empty()) {
+    match (last_is_record, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
         // The first record of a file may be torn too.
         (Some(true) | None, false)
-            if (last.is_some() || !is_cut)
+            if (last_is_record.is_some() || !is_cut)
                 && matches_pattern(without_zeros(rest), RECORD_START) =>
         {
             LogEnd::Torn
@@ -249,7 +249,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     }
 }
 
-/// Returns whether a line is a record, or a torn record that a line feed ends.
+/// Returns whether a line is a record, or a torn record before a line feed.
 fn is_record(line: &[u8]) -> bool {
     let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
     line.len() >= RECORD_START.len()
@@ -293,21 +293,21 @@ mod tests {
         let next = Link::parse(last).unwrap().next_after(last);
         let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
                    \"outcome\":\"output\"}\n";
-        // A line with the next link that is not a record.
+        // This line has the next link, but is not a record.
         let mut forged = b"{\"x\":1}".to_vec();
         next.seal(&mut forged);
         let forged = String::from_utf8(forged).unwrap() + "\n";
-        let much = TAIL_BYTES as usize + 1;
+        let beyond_tail = TAIL_BYTES as usize + 1;
         for (others, end) in [
             (String::new(), LogEnd::Whole),
             (old.to_owned(), LogEnd::Whole),
-            (old.repeat(much / old.len() + 1), LogEnd::Whole),
+            (old.repeat(beyond_tail / old.len() + 1), LogEnd::Whole),
             ("noise\n".to_owned(), LogEnd::Foreign),
             (forged, LogEnd::Foreign),
-            ("noise\n".repeat(much / 6 + 1), LogEnd::Foreign),
-            ("x".repeat(much), LogEnd::Foreign),
+            ("noise\n".repeat(beyond_tail / 6 + 1), LogEnd::Foreign),
+            ("x".repeat(beyond_tail), LogEnd::Foreign),
         ] {
-            let (about, size) = (others.len(), text.len() + others.len());
+            let (others_size, size) = (others.len(), text.len() + others.len());
             let file = file(&[&*text, &others].concat());
             let found = read(&file, size as u64).unwrap();
             let expected = FileEnd {
@@ -317,8 +317,8 @@ mod tests {
                     line: (text.len() - last.len() - 1) as u64..text.len() as u64 - 1,
                 }),
             };
-            assert_eq!(found, expected, "{about}");
-            assert_eq!(kind(&file, size as u64).unwrap(), end, "{about}");
+            assert_eq!(found, expected, "{others_size}");
+            assert_eq!(kind(&file, size as u64).unwrap(), end, "{others_size}");
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn follows_a_chain_past_torn_and_misplaced_records() {
-        // The last two are as long as records can be.
+        // The last two are longer than the reader's buffer.
         let lines = chain(&[10, 75_000, 75_000]);
         let other = &chain(&[11])[0];
         let link = |number: usize| Link::parse(lines[number].trim_end().as_bytes()).unwrap();

@@ -25,7 +25,7 @@ pub struct AuditEntry {
     is_written: bool,
 }
 
-/// The component, skill and path of a call, which are known once it is routed.
+/// The component, skill and path of a call, which are known after the call is routed.
 pub struct CallSubject<'a> {
     /// SHA-256 of the component, in hex.
     pub component: &'a str,
@@ -138,7 +138,7 @@ impl Drop for AuditEntry {
     }
 }
 
-/// Returns the bytes of the answer to the caller.
+/// Returns the size in bytes of the answer to the caller.
 fn answer_bytes(result: &Result<Output, CallError>) -> usize {
     match result {
         Ok(output) => output.size(),

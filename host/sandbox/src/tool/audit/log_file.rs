@@ -90,8 +90,8 @@ struct Batch {
 impl LogFile {
     /// Opens a log for appending.
     ///
-    /// Reads the end of the file, so that the next record continues its chain, and ends a torn
-    /// record. Signs the existing records before this process adds others.
+    /// Reads the end of the file, so that the next record continues the file's chain. Adds a line
+    /// feed to a torn record. Signs the existing records before this process adds others.
     pub(super) fn open(
         path: &Path,
         trust: &Trust,
@@ -147,8 +147,8 @@ impl LogFile {
 
     /// Takes the lock, and appends the records that `take_records` returns.
     ///
-    /// Each is a JSON object without a line feed. Also returns the number of records that are
-    /// completely in the file, which can be more than zero even if writing failed.
+    /// Each record is a JSON object without a line feed. Also returns the number of records that
+    /// are completely in the file, which can be more than zero even if writing failed.
     pub(super) fn append(
         &mut self,
         take_records: impl FnOnce() -> Vec<Vec<u8>>,
@@ -341,8 +341,8 @@ impl LogFile {
             // The records in between may be in another file.
             next.sequence > own_next.sequence
         } else {
-            // Another process began a chain, because it did not find the earlier file. It does
-            // not do so in a file that this process has read.
+            // Another process began a chain, because it did not find the earlier file. No process
+            // begins a chain in a file that this process has read.
             self.last.is_none()
         };
         is_later
@@ -355,7 +355,7 @@ impl LogFile {
 
     /// Begins a batch for a file that others have changed.
     ///
-    /// Ends a torn line, and adds a record that reports the bytes outside the chain.
+    /// Adds a line feed to a torn line, and a record that reports the bytes outside the chain.
     fn catch_up(&mut self, size: u64) -> io::Result<Batch> {
         let end = self.read_changes(size)?;
         let mut batch = Batch::new(size, self.next, self.last.clone());
@@ -560,7 +560,7 @@ fn open_file(
                 if metadata.is_symlink() {
                     bail!("it is a symlink; name the file itself");
                 }
-                // Before it is opened, because opening a device can change its state.
+                // Checks the kind first, because opening a device can change its state.
                 named_file::check_kind(&metadata)?;
                 guard::reopen(found.as_fd(), APPENDING)
             }

@@ -33,7 +33,7 @@ impl RecordQueue {
         }
     }
 
-    /// Calls a function with the file, once no other call uses it.
+    /// Waits until no other call uses the file, and calls a function with it.
     pub(super) fn with_log<T>(&self, work: impl FnOnce(&mut SignedLog) -> T) -> T {
         work(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -65,11 +65,11 @@ impl RecordQueue {
         let mut outcomes = Vec::new();
         let (appended, count) = log.append(|max| {
             let mut waiting = self.waiting();
-            let first = max.min(waiting.len());
-            let records = waiting.drain(..first);
-            let split = records.map(|it| (it.line, it.outcome));
-            let (lines, written): (Vec<_>, Vec<_>) = split.unzip();
-            outcomes = written;
+            let count = max.min(waiting.len());
+            let records = waiting.drain(..count);
+            let split = records.map(|record| (record.line, record.outcome));
+            let (lines, pending): (Vec<_>, Vec<_>) = split.unzip();
+            outcomes = pending;
             lines
         });
         let Err(error) = &appended else {
@@ -78,7 +78,7 @@ impl RecordQueue {
             }
             return appended;
         };
-        let took_records = !outcomes.is_empty();
+        let has_dequeued = !outcomes.is_empty();
         for (number, outcome) in outcomes.into_iter().enumerate() {
             let _ = outcome.set(if number < count {
                 Ok(())
@@ -86,12 +86,13 @@ impl RecordQueue {
                 Err((error.kind(), error.to_string()))
             });
         }
-        if took_records {
+        if has_dequeued {
             return Ok(None);
         }
-        // The file could not be locked, so no record was taken. This call gives up its own record,
-        // and the other calls try again.
-        self.waiting().retain(|it| !Arc::ptr_eq(&it.outcome, own));
+        // The file could not be locked, so no record left the queue. This call removes its own
+        // record, and the other calls try again.
+        self.waiting()
+            .retain(|record| !Arc::ptr_eq(&record.outcome, own));
         appended
     }
 
@@ -139,7 +140,7 @@ mod tests {
         let records = || fs::read_to_string(&path).unwrap().lines().count();
         let waiting = [(); 2].map(|()| queue.push(record()));
         queue.append(record()).unwrap();
-        assert!(waiting.iter().all(|it| it.get() == Some(&Ok(()))));
+        assert!(waiting.iter().all(|outcome| outcome.get() == Some(&Ok(()))));
         assert_eq!(records(), 3);
 
         // A call that cannot lock the file removes only its own record.

@@ -63,7 +63,7 @@ pub(super) struct Record {
     /// The processor time in this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_us: Option<u64>,
-    /// The peak memory of the guest, in bytes.
+    /// The peak memory of the call, in bytes.
     pub(super) memory: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) arguments_hmac: Option<KeyedDigest>,
@@ -169,7 +169,7 @@ struct RequestFields {
     duration_us: Option<u64>,
     /// The rule of the grant, or the consent, that allowed the request.
     rule: Option<String>,
-    /// The rule that would have allowed the request, if nobody consented.
+    /// The rule to grant, if the host denied the request because nobody consented to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing_rule: Option<String>,
     /// The names of the secrets in the request.

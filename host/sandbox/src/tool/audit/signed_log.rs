@@ -82,8 +82,10 @@ impl SignedLog {
     /// Locks the file, and appends the records that `take_records` returns.
     ///
     /// `take_records` gets the number of records until the next checkpoint, and returns at most as
-    /// many. Returns the time after which a checkpoint is due, if a timer must be started for it,
-    /// and the number of records that are completely in the file.
+    /// many.
+    ///
+    /// Returns the time after which a checkpoint is due, if a timer must be started for it, and the
+    /// number of records that are completely in the file.
     pub(super) fn append(
         &mut self,
         take_records: impl FnOnce(usize) -> Vec<Vec<u8>>,
@@ -92,7 +94,7 @@ impl SignedLog {
         let until_checkpoint = limit.map_or(u64::MAX, |records| {
             records.saturating_sub(self.unsigned).max(1)
         });
-        let file = match self.opened() {
+        let file = match self.usable_file() {
             Ok(file) => file,
             Err(error) => return (Err(error), 0),
         };
@@ -137,7 +139,7 @@ impl SignedLog {
         Some(retry)
     }
 
-    /// Follows the log to the file that has its name now.
+    /// Opens the file that has the log's name now, if it is another file.
     pub(super) fn follow_rename(&mut self) {
         if let Some(file) = &mut self.file {
             file.follow_rename();
@@ -153,7 +155,7 @@ impl SignedLog {
     }
 
     /// Returns the open file. If it could not be opened, tries again at intervals.
-    fn opened(&mut self) -> io::Result<&mut LogFile> {
+    fn usable_file(&mut self) -> io::Result<&mut LogFile> {
         let file = match self.file.take() {
             Some(file) => file,
             None => self.reopen()?,

@@ -28,8 +28,8 @@ pub fn start_stderr_thread() {
 
 /// Fails if stderr was closed when the program started.
 ///
-/// Rust's runtime then opens `/dev/null` as stderr, and every record would be lost. It opens it for
-/// reading and writing, but a shell with `2>/dev/null` only for writing.
+/// Rust's runtime then opens `/dev/null` as stderr, and every record would be lost. The runtime
+/// opens it for reading and writing, but a shell with `2>/dev/null` only for writing.
 pub(super) fn check_is_open() -> anyhow::Result<()> {
     let stderr = io::stderr();
     let found = fstat(&stderr)?;

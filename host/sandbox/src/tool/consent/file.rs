@@ -87,7 +87,7 @@ impl ConsentFile {
             self.cannot_use()
         );
         let written = named_file::append_consent(&self.path, &self.opener, &line);
-        written.with_context(|| format!("cannot write to the `consent_file` `{}`", self.name()))
+        written.with_context(|| format!("cannot write to the `consent_file` `{}`", self.path()))
     }
 
     /// Reads and checks the file. Returns `None` if it does not exist.
@@ -105,14 +105,14 @@ impl ConsentFile {
     }
 
     fn cannot_use(&self) -> String {
-        format!("cannot use the `consent_file` `{}`", self.name())
+        format!("cannot use the `consent_file` `{}`", self.path())
     }
 
     fn cannot_use_line(&self, number: usize) -> String {
         format!("{}, line {number}", self.cannot_use())
     }
 
-    fn name(&self) -> impl std::fmt::Display {
+    fn path(&self) -> impl std::fmt::Display {
         self.path.display()
     }
 }

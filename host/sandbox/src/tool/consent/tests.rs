@@ -121,8 +121,8 @@ async fn counts_questions_that_were_shown() {
     // A request that is cancelled has used up a question, and nothing is decided.
     for _ in 0..2 {
         let time = Duration::from_millis(20);
-        let ended = tokio::time::timeout(time, decide("https://b.org")).await;
-        assert!(ended.is_err());
+        let answered = tokio::time::timeout(time, decide("https://b.org")).await;
+        assert!(answered.is_err());
     }
     let why = decide("https://b.org").await.unwrap_err();
     assert!(why.contains("all its 3 questions"), "{why}");
@@ -171,7 +171,7 @@ async fn session_decides_for_each_skill() {
 }
 
 #[tokio::test]
-async fn file_keeps_what_is_always_allowed() {
+async fn file_stores_permanent_consent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("consent");
     let rules = rules(Some(&path));

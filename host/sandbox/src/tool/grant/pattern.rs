@@ -5,7 +5,7 @@ use std::fmt;
 
 use skillhost_skills::catalog::Skill;
 
-/// A pattern for names in which `*` matches any characters, and `?` any single one.
+/// A pattern for names in which `*` matches any characters, and `?` any single character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 

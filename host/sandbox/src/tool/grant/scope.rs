@@ -24,7 +24,7 @@ impl Scope {
         Self::default()
     }
 
-    /// Sets the tools, by name: `*` matches any characters, and `?` any single one.
+    /// Sets the tools, by name: `*` matches any characters, and `?` any single character.
     /// Include `SKILL_RESOURCES` to allow skills' files as resources.
     pub fn tools<S: AsRef<str>>(
         mut self,

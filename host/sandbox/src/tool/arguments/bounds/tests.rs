@@ -78,13 +78,13 @@ fn refuses_schemas_that_take_long_to_check() {
     }
     assert!(compile(json!({"properties": {"a": deep(100)}})).is_ok());
     assert!(compile(pattern("\\d".repeat(32))).is_ok());
-    let named = json!({
+    let root_keywords = json!({
         "$id": "x:a",
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "properties": {"$id": {"type": "string"}, "$schema": {"type": "string"}},
     });
-    assert!(compile(named).is_ok());
-    // Two such keywords side by side are as fast as one.
+    assert!(compile(root_keywords).is_ok());
+    // Two `unevaluatedProperties` side by side are as fast as one.
     let one = unevaluated(1, "unevaluatedProperties");
     assert!(compile(json!({"properties": {"a": one, "b": one}})).is_ok());
 }

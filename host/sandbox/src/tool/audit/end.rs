@@ -364,11 +364,12 @@ mod tests {
 
     #[test]
     fn follows_a_chain_past_torn_and_misplaced_records() {
-        // The last two are longer than the reader's buffer.
-        let lines = chain(&[10, 75_000, 75_000]);
+        // The last two are longer than the reader's buffer, and together longer than a tail.
+        let long = TAIL_BYTES as usize / 4 * 3;
+        let lines = chain(&[10, long, long]);
         let other = &chain(&[11])[0];
         let link = |number: usize| Link::parse(lines[number].trim_end().as_bytes()).unwrap();
-        let torn = &lines[1][..70_000];
+        let torn = &lines[1][..long];
         for (between, has_others) in [(torn, false), (other, true), (&lines[0], true)] {
             let text = [&*lines[0], between, "\n", &lines[1], &lines[2]].concat();
             let (file, size) = (file(&text), text.len() as u64);

@@ -208,9 +208,9 @@ fn cache_is_private_and_can_be_off() {
     // The cache holds only the component that was called.
     assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
-    let open = run(&cache);
-    assert!(open.status.success());
-    assert!(String::from_utf8_lossy(&open.stderr).contains("no other user may write in it"));
+    let warned = run(&cache);
+    assert!(warned.status.success());
+    assert!(String::from_utf8_lossy(&warned.stderr).contains("no other user may write in it"));
     assert!(run("off".as_ref()).status.success());
     assert!(!program.folder.path().join("off").exists());
 }

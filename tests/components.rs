@@ -88,14 +88,14 @@ fn names_wasi_version_that_component_was_built_for() {
     let import = |name: &str, function: &str| {
         format!(r#"(component (import "{name}" (instance (export "f" {function}))))"#)
     };
-    let within = r#"(component (component (core func (canon waitable-set.new))))"#;
+    let async_builtin = r#"(component (component (core func (canon waitable-set.new))))"#;
     for (text, is_newer) in [
         (import("wasi:cli/environment@0.3.0", "(func)"), true),
         (
             import("wasi:cli/stdout@0.3.0-rc-2025-09-16", "(func)"),
             true,
         ),
-        // For these, the host gives its own reason instead of the compiler's error.
+        // In the next four cases, the host gives this reason instead of the compiler's error.
         (
             import("wasi:clocks/monotonic-clock@0.3.0", "(func async)"),
             true,
@@ -108,7 +108,7 @@ fn names_wasi_version_that_component_was_built_for() {
             "(component (core func (canon task.cancel)))".to_owned(),
             true,
         ),
-        (within.to_owned(), true),
+        (async_builtin.to_owned(), true),
         (import("other:a/b@0.3.0", "(func)"), false),
         (import("wasi:http/types@0.2.0", "(func)"), false),
         // The reason is the type of the exported function.
@@ -273,7 +273,7 @@ fn neither_offers_nor_calls_a_disabled_tool() {
 
 #[test]
 fn refuses_component_whose_pin_is_wrong_or_missing() {
-    let digest = "0000000000000000000000000000000000000000000000000000000000000000";
+    let wrong = "0000000000000000000000000000000000000000000000000000000000000000";
     let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
         .digest;
@@ -290,7 +290,7 @@ fn refuses_component_whose_pin_is_wrong_or_missing() {
     assert_eq!(load(Some(&right), true), "");
     assert_eq!(load(Some(&right.to_uppercase()), false), "");
     assert_eq!(load(None, false), "");
-    assert!(load(Some(digest), false).contains(&format!("its SHA-256 is {right}, and the pin")));
+    assert!(load(Some(wrong), false).contains(&format!("its SHA-256 is {right}, and the pin")));
     assert!(load(None, true).contains("it has no pin, and pins are required"));
 }
 
@@ -365,7 +365,7 @@ fn refuses_a_component_that_compiles_too_long() {
             .compiler(env!("CARGO_BIN_EXE_skillhost"))
             .cache(folders.outside.join("cache"))
     };
-    // Compile the good one first: on a busy machine it would exceed the limit too.
+    // Compile the good component first: on a busy machine, it could exceed the limit too.
     block_on(builder().build()).unwrap();
     fs::write(tools.join("bomb.wasm"), compile_bomb()).unwrap();
     let host = block_on(builder().compile_time(Duration::from_secs(3)).build()).unwrap();
@@ -420,7 +420,7 @@ fn reports_disabled_tool_whose_component_does_not_load() {
 
 /// A compiling process that waits for the rest of its component.
 struct WaitingCompiler {
-    /// The process that started it.
+    /// The process that started the compiling process.
     parent: Process,
     /// The id of the compiling process.
     pid: String,
@@ -440,7 +440,8 @@ impl WaitingCompiler {
         let mut parent = Process::start(&mut command);
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
-        // The pipe is too small for this. So the process is reading it, and has limited itself.
+        // The pipe is too small for this message. After the write, the compiling process has read
+        // some of it, so the process has already limited itself.
         write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,
@@ -474,7 +475,7 @@ fn compiling_process_has_8_gib_and_writes_nothing() {
 fn compiling_process_ends_if_its_parent_has_ended() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
     command.arg(skillhost::COMPILE_ARGUMENT);
-    // The process with this id runs, but did not start it.
+    // Process 1 runs, but it did not start the compiling process.
     command.env("SKILLHOST_PARENT", "1").stdin(Stdio::piped());
     let orphan = Process::start(&mut command);
     assert_eq!(orphan.wait().code(), Some(1));
@@ -485,7 +486,7 @@ fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
     compiler.parent.wait();
-    // Only this process holds the output, so the output ends with it.
+    // Only the compiling process has the output open, so the output ends when that process ends.
     let (ended, wait) = channel();
     let mut stdout = compiler.stdout;
     thread::spawn(move || ended.send(stdout.read_to_end(&mut Vec::new())));
@@ -502,7 +503,7 @@ fn compiling_process_gets_no_environment() {
                   echo \"variables:\" $names. >&2\nexit 1\n";
     let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));
     fs::write(&source, script).unwrap();
-    // Another process copies it: see `run_unprivileged`.
+    // Another process copies it: see `UnprivilegedCopy::new`.
     let copied = output(
         Command::new("install")
             .args(["-m", "755"])

@@ -195,7 +195,7 @@ fn hostile_and_unchecked_guests_fail() {
 }
 
 #[test]
-fn unloadable_file_fails_check_and_missing_file_run() {
+fn unloadable_file_fails_check_missing_file_fails_run() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();

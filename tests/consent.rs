@@ -75,7 +75,7 @@ fn errors(client: &mut Client, call: u64) -> Vec<String> {
     results.map(error).collect()
 }
 
-/// Waits for a question, and answers it with this result.
+/// Waits for a question, answers it with this result, and returns the question.
 fn answer_with(client: &mut Client, result: Value) -> Value {
     let question = client.notification("elicitation/create");
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
@@ -83,6 +83,7 @@ fn answer_with(client: &mut Client, result: Value) -> Value {
     question
 }
 
+/// Waits for a question, answers it with this choice, and returns the question.
 fn choose(client: &mut Client, choice: &str) -> Value {
     let content = json!({"decision": choice});
     answer_with(client, json!({"action": "accept", "content": content}))
@@ -221,7 +222,7 @@ fn withdraws_question_after_timeout_or_cancellation() {
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.end();
-    // A cancelled call withdraws its question. The end of the input also ends an open question.
+    // A cancelled call withdraws its question. The end of the input denies an unanswered question.
     let program = self::program("");
     let mut client = start(&program);
     let call = send(&mut client, &[get(origin)]);
@@ -264,7 +265,7 @@ fn asks_nothing_about_requests_that_egress_denies() {
 #[test]
 fn logs_missing_grant_if_client_cannot_ask() {
     let program = program("");
-    let write = "to allow it, write `network = [\"GET https://a.consent.invalid/*\"]`";
+    let advice = "to allow it, write `network = [\"GET https://a.consent.invalid/*\"]`";
     for (revision, capabilities, why) in [
         (REVISION, json!({}), "does not offer elicitation by forms"),
         (
@@ -281,7 +282,7 @@ fn logs_missing_grant_if_client_cannot_ask() {
         let mut client = start_with(&program, revision, capabilities);
         let call = send(&mut client, &[get("https://a.consent.invalid")]);
         assert_eq!(errors(&mut client, call), [DENIED], "{revision}");
-        client.logged(write);
+        client.logged(advice);
         assert!(client.stderr().contains(why), "{}", client.stderr());
         assert_eq!(client.arrived("elicitation/create"), 0);
     }
@@ -299,7 +300,7 @@ fn logs_missing_grant_if_client_cannot_ask() {
         run.stderr.contains("this caller cannot ask a person"),
         "{run:?}"
     );
-    assert!(run.stderr.contains(write), "{run:?}");
+    assert!(run.stderr.contains(advice), "{run:?}");
 }
 
 #[test]

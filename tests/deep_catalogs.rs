@@ -11,7 +11,7 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::watchdog::wait_until;
 use crate::support::{build, builder, model_text};
 
-fn deep(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
+fn root_with_depth(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
     SkillsRoot {
         depth,
         ..SkillsRoot::new(path.as_ref())
@@ -53,7 +53,7 @@ fn finds_skills_to_depth_and_none_inside_skills() {
         (MAX_DEPTH, &["odd", "one", "three", "top", "two"]),
         (usize::MAX, &["odd", "one", "three", "top", "two"]),
     ] {
-        let host = build(builder().skills_root(deep(&folders.root, depth)));
+        let host = build(builder().skills_root(root_with_depth(&folders.root, depth)));
         assert_eq!(host.catalog().names(), expected, "{depth}");
         let listing = host.catalog().list();
         let names: Vec<_> = listing.skills.iter().map(|skill| &*skill.name).collect();
@@ -78,7 +78,7 @@ fn skills_with_same_name_get_distinct_names() {
     }
     let host = |skills: &[&str]| {
         let grant = Grant::new().skills(skills).unwrap();
-        let host = builder().skills_root(deep(&folders.root, 3));
+        let host = builder().skills_root(root_with_depth(&folders.root, 3));
         build(host.grant("read_skill", grant))
     };
     let all = host(&["*"]);
@@ -134,7 +134,7 @@ fn skills_with_same_name_get_distinct_names() {
 }
 
 #[test]
-fn hidden_skill_of_later_root_has_own_name() {
+fn skill_hidden_by_earlier_root_has_numbered_name() {
     let (first, second) = (Folders::new(), Folders::new());
     write(&first, "both");
     write(&second, "both");
@@ -164,7 +164,7 @@ fn hidden_skill_of_later_root_has_own_name() {
         ("both", "first"),
         ("root2.both", "second"),
         ("only", "only"),
-        // This is a folder's own name: nothing hides the skill `only`, so it has no other name.
+        // `root1.only` is a folder. Nothing hides the skill `only`, so it has no numbered name.
         ("root1.only", "root1.only"),
         // The earlier root's folder wins, and the lists name it.
         ("root2.all", "first root2.all"),
@@ -194,7 +194,7 @@ fn hidden_skill_of_later_root_has_own_name() {
 fn call_notices_added_moved_and_removed_skills() {
     let folders = Folders::new();
     write(&folders, "a/one");
-    let host = build(builder().skills_root(deep(&folders.root, 2)));
+    let host = build(builder().skills_root(root_with_depth(&folders.root, 2)));
     let path = |path: &str| folders.root.join(path);
     assert_eq!(read(&host, "one"), "Text of a/one.\n");
     type Change<'a> = (&'a str, &'a dyn Fn(), &'a str);
@@ -254,7 +254,7 @@ fn call_notices_added_moved_and_removed_skills() {
 }
 
 #[test]
-fn searches_no_links_in_a_root_with_depth() {
+fn does_not_search_linked_folders_for_skills() {
     let folders = Folders::new();
     write(&folders, "a/one");
     fs::create_dir_all(folders.outside.join("linked/inner")).unwrap();
@@ -279,7 +279,7 @@ fn searches_no_links_in_a_root_with_depth() {
     for (follow_links, expected) in [(false, &["one"][..]), (true, &["linked", "one"])] {
         let root = SkillsRoot {
             follow_links,
-            ..deep(&folders.root, MAX_DEPTH)
+            ..root_with_depth(&folders.root, MAX_DEPTH)
         };
         let host = build(builder().skills_root(root));
         assert_eq!(host.catalog().names(), expected);
@@ -386,7 +386,7 @@ fn follows_no_link_that_replaces_skill() {
     fs::write(folders.outside.join("SKILL.md"), CANARY).unwrap();
     let root = SkillsRoot {
         follow_links: true,
-        ..deep(&folders.root, 2)
+        ..root_with_depth(&folders.root, 2)
     };
     let host = build(builder().skills_root(root));
     assert_eq!(read(&host, "a"), "Text of author/a.\n");
@@ -405,7 +405,7 @@ fn follows_no_link_that_replaces_parent_of_skill() {
     fs::write(folders.outside.join("author/a/SKILL.md"), CANARY).unwrap();
     let root = SkillsRoot {
         follow_links: true,
-        ..deep(&folders.root, 2)
+        ..root_with_depth(&folders.root, 2)
     };
     let host = build(builder().skills_root(root));
     assert_eq!(read(&host, "a"), "Text of author/a.\n");

@@ -52,7 +52,7 @@ limits.memory = \"32MiB\"
 }
 
 #[test]
-fn configured_host_equals_that_of_the_program() {
+fn configured_host_equals_host_of_the_program() {
     let (program, text) = configured();
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
@@ -89,15 +89,15 @@ fn configured_host_equals_that_of_the_program() {
         })
     });
     assert_eq!(grants.collect::<Vec<_>>(), shown);
-    let counted = host.grants().into_iter();
-    let counted: Vec<_> = counted
+    let count_lines = host.grants().into_iter();
+    let count_lines: Vec<_> = count_lines
         .filter(|grant| grant.tool == "count_lines")
         .collect();
     assert_eq!(
-        (counted[0].limits.memory, counted[0].limits.handles),
+        (count_lines[0].limits.memory, count_lines[0].limits.handles),
         (32 << 20, 99)
     );
-    assert_eq!(counted[0].allowed, ["b"]);
+    assert_eq!(count_lines[0].allowed, ["b"]);
 
     assert_eq!(host.capacity(), 3);
     for tool in ["list_skills", "get_skill"] {
@@ -145,7 +145,7 @@ fn reports_the_line_of_a_missing_folder() {
 }
 
 #[test]
-fn pins_and_required_components_hold_for_an_embedder() {
+fn embedder_can_require_pins_and_components() {
     let (program, text) = configured();
     let built = |first: &str, last: &str| {
         let text = format!("{first}\n{text}\n{last}");

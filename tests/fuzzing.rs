@@ -9,8 +9,8 @@ use std::panic;
 
 use crate::support::repository;
 
-/// Runs a target on each of its inputs and on `changed` changed ones.
-fn run(target: &str, body: fn(&[u8]), changed: usize) {
+/// Runs a target on each of its inputs and on `count` changed ones.
+fn run(target: &str, body: fn(&[u8]), count: usize) {
     let folder = repository().join("tests/fuzz/corpus").join(target);
     let mut inputs: Vec<Vec<u8>> = fs::read_dir(folder)
         .unwrap()
@@ -19,14 +19,14 @@ fn run(target: &str, body: fn(&[u8]), changed: usize) {
     // File systems list a folder in different orders.
     inputs.sort();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let changes = (0..changed).map(|_| change(&inputs, &mut random));
+    let changes = (0..count).map(|_| change(&inputs, &mut random));
     for input in inputs.iter().cloned().chain(changes) {
         let done = panic::catch_unwind(|| body(&input));
         assert!(done.is_ok(), "{target}: \"{}\"", input.escape_ascii());
     }
 }
 
-/// Returns an input with bytes changed, inserted, removed, or taken from another one.
+/// Returns an input with bytes changed, inserted, removed, or copied from another input.
 fn change(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     /// Bytes that parsers may mishandle.
     const PIECES: [&[u8]; 20] = [

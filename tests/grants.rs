@@ -95,7 +95,7 @@ fn built_in_tools_read_every_skill_without_grant() {
 }
 
 #[test]
-fn refusal_tells_model_why_and_operator_setting() {
+fn refusal_names_setting_to_operator_only() {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# C\n");
     let guests = guests();
@@ -142,7 +142,7 @@ fn refusal_tells_model_why_and_operator_setting() {
 }
 
 #[test]
-fn limits_of_grant_hold_for_its_component_alone() {
+fn limits_of_grant_apply_to_its_component() {
     let folders = folders();
     let mut short = Limits::default();
     short.time = Duration::from_millis(50);
@@ -427,7 +427,7 @@ fn skill_out_of_scope_looks_missing() {
 }
 
 #[test]
-fn host_in_scope_opens_no_skill_outside() {
+fn host_in_scope_opens_only_its_skills() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();

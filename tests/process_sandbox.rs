@@ -285,7 +285,7 @@ fn starts_own_program_after_its_file_was_replaced() {
         let at = |path: &str| program.folder.path().join(path);
         fs::create_dir(at("tools")).unwrap();
         let binary = at("skillhost");
-        // Another process copies it: see `run_unprivileged`.
+        // Another process copies it: see `UnprivilegedCopy::new`.
         let copied = output(
             Command::new("cp")
                 .arg(env!("CARGO_BIN_EXE_skillhost"))

@@ -7,13 +7,13 @@ use std::path::Path;
 use crate::support::program::{author, command, finish};
 
 #[test]
-fn starts_author_program_beside_it_or_on_path() {
+fn starts_author_program_beside_skillhost_or_on_path() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let at = |path: &str| folder.path().join(path);
     let skillhost = at("alone/skillhost");
     fs::create_dir(at("alone")).unwrap();
     fs::create_dir(at("bin")).unwrap();
-    // Through a symlink it would find the programs beside the original.
+    // Through a symlink, skillhost would find the programs beside the original.
     fs::hard_link(env!("CARGO_BIN_EXE_skillhost"), &skillhost).unwrap();
     let run = |path: &Path| {
         let mut command = command(&skillhost);
@@ -28,14 +28,14 @@ fn starts_author_program_beside_it_or_on_path() {
     assert_eq!(missing.stderr, format!("skillhost: {message}\n"));
 
     symlink(author(), at("bin/skillhost-author")).unwrap();
-    // It starts no program of the current folder, even if the PATH names it.
+    // skillhost starts no program of the current folder, even if the PATH names that folder.
     for path in ["", ".", "../bin"] {
         let run = run(Path::new(path));
         assert_eq!(run.stderr, missing.stderr, "{path}");
     }
     let on_path = run(&at("bin"));
     assert_eq!(on_path.code, 2, "{on_path:?}");
-    // Its messages show the command that the user typed.
+    // The author program shows the command that the user typed.
     let usage = "Usage: skillhost test ";
     assert!(on_path.stderr.contains(usage), "{}", on_path.stderr);
 

@@ -458,11 +458,11 @@ fn refused_call_has_a_tool_message() {
 #[test]
 fn records_calls_with_unreadable_arguments() {
     let program = program();
-    let many = "x".repeat((1 << 20) + 1);
+    let large = "x".repeat((1 << 20) + 1);
     let calls = [
         ("get_skill", "{\"skill_na", ""),
         ("get_skill", "skill_name", ""),
-        ("get_skill", "-", many.as_str()),
+        ("get_skill", "-", large.as_str()),
         ("none", "{\"skill_na", ""),
     ];
     for (tool, arguments, stdin) in calls {

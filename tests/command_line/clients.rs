@@ -197,12 +197,13 @@ fn shows_entry_without_write() {
     }
     assert!(shown.stderr.contains("`--write` writes it"), "{shown:?}");
     assert!(!user.home(".codex").exists());
+    // `claude` and `-` are not paths, so neither becomes absolute.
     let named = user.run(&[
         "clients", "add", "codex", "--", "--skills", "claude", "--audit", "-",
     ]);
     let arguments = "[\"serve\", \"--skills\", \"claude\", \"--audit\", \"-\"]";
     assert!(named.stdout.contains(arguments), "{named:?}");
-    // Without `--skills`, the skills would depend on the folder in which the client starts it.
+    // Without `--skills`, the skills would depend on the current folder of the server.
     let bare = user.run(&["clients", "add", "codex"]);
     assert!(
         bare.stderr.contains("no folder of skills is given"),
@@ -286,7 +287,7 @@ fn refuses_unsafe_or_invalid_files() {
 }
 
 #[test]
-fn replaces_other_entries_only_if_told_to() {
+fn replaces_other_entries_only_with_force() {
     let user = User::new();
     let other = "{\"mcpServers\": {\"skillhost\": {\"command\": \"/bin/other\", \"env\": {}}}}";
     user.write(".cursor/mcp.json", other);

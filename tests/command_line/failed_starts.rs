@@ -101,16 +101,16 @@ fn failed_start_prints_one_error_and_no_address() {
         program.write("c.toml", &config);
         let case = format!("{arguments:?}: {config}");
         assert_failed_with(&start(&program, arguments), message, &case);
-        // Stdin is at its end, as if the client had already left.
+        // Stdin is at its end, as if the client had already disconnected.
         let closed = output(program.command(arguments).stdin(Stdio::null()));
         assert_failed_with(&closed, message, &format!("closed: {case}"));
     }
     program.write("c.toml", "skills = [\"skills\"]\n");
-    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let occupied = listener.local_addr().unwrap().to_string();
     let unix = format!("unix:{}", program.folder.path().join("noise").display());
     for (address, message) in [
-        (taken.as_str(), "cannot serve at"),
+        (occupied.as_str(), "cannot serve at"),
         (unix.as_str(), "noise"),
         ("unix:/none/socket", "/none"),
     ] {

@@ -56,7 +56,7 @@ fn suggests_verbs_by_meaning() {
 
 #[test]
 fn explains_waiting_on_a_terminal() {
-    let call = "{\"skill_name\": \"calculator\"}\n";
+    let arguments = "{\"skill_name\": \"calculator\"}\n";
     for (words, input, message, code) in [
         (
             &["serve"][..],
@@ -72,7 +72,7 @@ fn explains_waiting_on_a_terminal() {
         ),
         (
             &["call", "get_skill", "-"],
-            call,
+            arguments,
             "waiting for the arguments, one JSON object, on stdin; Ctrl-D ends it",
             0,
         ),

@@ -93,7 +93,7 @@ fn prompt_lists_skills_in_both_styles() {
 }
 
 #[test]
-fn prompt_keeps_its_budget_and_warns() {
+fn prompt_stays_within_budget_and_warns() {
     let program = Program::new();
     for number in 0..300 {
         let text = format!(

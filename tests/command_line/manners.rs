@@ -52,7 +52,7 @@ fn help_groups_verbs_by_task() {
 }
 
 #[test]
-fn colours_only_on_a_terminal_that_wants_them() {
+fn colours_output_only_on_terminals_that_allow_it() {
     let program = program();
     for (arguments, code) in [(&["--help"][..], 0), (&["no-such-verb"], 2)] {
         for (variables, is_coloured) in [

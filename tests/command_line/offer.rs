@@ -85,11 +85,11 @@ fn offer_does_not_affect_resources() {
 fn operator_replaces_descriptions() {
     let program = program();
     let config = "wording = \"contract\"\n[descriptions]\nread_skill = \"Loads\\na skill. 技能\"\n";
-    let own = offered(&program, "");
+    let original = offered(&program, "");
     let replaced = offered(&program, config);
     let grants = run(&program, config, &["grants", "--output", "json"]).stdout;
     let grants: Vec<Value> = serde_json::from_str(&grants).unwrap();
-    for ((tool, own), (_, shown)) in own.iter().zip(&replaced) {
+    for ((tool, original), (_, shown)) in original.iter().zip(&replaced) {
         let grant = grants.iter().find(|grant| grant["tool"] == **tool).unwrap();
         let source = match &**tool {
             "read_skill" => {
@@ -97,12 +97,12 @@ fn operator_replaces_descriptions() {
                 "operator"
             }
             "read_skill_file" => {
-                assert!(own.starts_with("Read a file of a skill"), "{own}");
+                assert!(original.starts_with("Read a file of a skill"), "{original}");
                 assert!(shown.starts_with("从技能目录读取文件"), "{shown}");
                 "contract"
             }
             _ => {
-                assert_eq!(own, shown);
+                assert_eq!(original, shown);
                 "component"
             }
         };

@@ -10,11 +10,11 @@ use crate::support::guests;
 use crate::support::process::output;
 use crate::support::program::{Program, Run, command, finish};
 
-/// Copies the program to `installed/bin`, as a package does that has `share` beside `bin`.
+/// Copies the program to `installed/bin`, like a package with `share` beside `bin`.
 fn install(program: &Program) -> PathBuf {
     let installed = program.folder.path().join("installed/bin/skillhost");
     fs::create_dir_all(installed.parent().unwrap()).unwrap();
-    // Another process copies it, as `run_unprivileged` explains.
+    // Another process copies it: see `UnprivilegedCopy::new`.
     let copied = output(
         std::process::Command::new("cp")
             .args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*installed]),
@@ -55,7 +55,7 @@ fn lists_and_loads_runners_beside_installed_program() {
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();
     let file = "installed/share/skillhost/runners/run_skill_script.wasm";
     program.write(file, &component);
-    // A link on the PATH, as installers make.
+    // Installers make such a link on the PATH.
     let link = program.folder.path().join("link");
     symlink(&installed, &link).unwrap();
     let path = fs::canonicalize(program.folder.path().join(file)).unwrap();

@@ -65,7 +65,7 @@ fn compiles_all_served_components() {
 }
 
 #[test]
-fn reports_what_it_cannot_store_or_load() {
+fn reports_unloadable_component_and_missing_cache() {
     let program = program();
     program.write("skillhost.toml", "tools = [\"tools\"]\n");
     program.write("tools/n.wasm", "no component");

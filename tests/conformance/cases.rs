@@ -174,7 +174,7 @@ fn neither_passes_nor_rewrites_case_with_random_answer() {
 }
 
 #[test]
-fn invalid_case_stops_the_run_before_it_starts() {
+fn invalid_case_prevents_the_run() {
     for (name, case, message) in [
         (
             "a.json",

@@ -22,7 +22,7 @@ use crate::servers::Servers;
 use crate::table::{EGRESS_TABLE, Escape, SECRET, TABLE};
 use crate::targets::ESCAPES_VARIABLE;
 
-/// The errors of a refused system call. `EXDEV` is Landlock's for renames and links out of a
+/// The errors of a refused system call. `EXDEV` is Landlock's error for renames and links out of a
 /// folder.
 const REFUSED: [i32; 4] = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EXDEV];
 
@@ -114,7 +114,7 @@ impl Fixture {
         set_mode(&at("cache"), 0o700);
         set_mode(&at("cache/confined"), 0o700);
         symlink("../../secret/file", at("skills/a/out")).unwrap();
-        // A symlink in a root that follows none.
+        // A symlink in a root whose configuration does not follow symlinks.
         symlink("../secret", at("skills/linked")).unwrap();
         symlink("../../secret/file", at("cache/confined/out")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -210,7 +210,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the value of the variable that turns on escaped code from this row on.
+    /// Returns the value of the variable that turns on escaped code, starting at this row.
     fn variable(&self, first_row: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
         let port = self.port.local_addr().unwrap().port();
@@ -309,7 +309,7 @@ impl Fixture {
                 let name = path.strip_prefix(self.folder.path()).unwrap();
                 let name = name.to_str().unwrap().to_owned();
                 let metadata = fs::symlink_metadata(&path).unwrap();
-                let is_own = name == "logs/audit.jsonl"
+                let may_change = name == "logs/audit.jsonl"
                     || name == "cache"
                     || name == "cache/confined"
                     || name.ends_with(".cwasm")
@@ -317,7 +317,7 @@ impl Fixture {
                 if metadata.is_dir() {
                     folders.push(path.clone());
                 }
-                if !is_own {
+                if !may_change {
                     let text = if metadata.is_file() {
                         fs::read_to_string(&path).unwrap()
                     } else {

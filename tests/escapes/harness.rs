@@ -79,7 +79,7 @@ const ALLOWED_IN_BROKER: [&str; 50] = [
     "keeps writing to a connection",
     "keeps reading its own limit",
     "change its own limit",
-    "signal the own process group",
+    "signal its own process group",
     "read the command of a process",
     "read the status of a process",
     "list the descriptors of a process",

@@ -90,7 +90,7 @@ fn serve(
             let request = String::from_utf8_lossy(&bytes).into_owned();
             let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{request}");
             requests.lock().unwrap().push(request);
-            // A client that has left needs no answer.
+            // A client that has disconnected needs no answer.
             let _ = stream.write_all(answer.as_bytes());
             let _ = stream.flush();
         }

@@ -47,17 +47,17 @@ impl Targets {
     /// Opens the targets. Returns `None` if the variable is not set, so no escaped code runs.
     pub(crate) fn open() -> Option<Self> {
         let text = std::env::var(ESCAPES_VARIABLE).ok()?;
-        let mut words = text.split('\n');
-        let folder = PathBuf::from(words.next()?);
+        let mut lines = text.split('\n');
+        let folder = PathBuf::from(lines.next()?);
         let listener = TcpListener::bind("127.0.0.1:0").ok()?;
         let stream = TcpStream::connect(listener.local_addr().ok()?).ok()?;
         let file = std::fs::File::open(folder.join("skills/a/SKILL.md")).ok()?;
         leave_terminal();
         Some(Self {
-            victim: words.next()?.parse().ok()?,
-            port: words.next()?.parse().ok()?,
-            first_row: words.next()?.parse().ok()?,
-            servers: [words.next(), words.next()]
+            victim: lines.next()?.parse().ok()?,
+            port: lines.next()?.parse().ok()?,
+            first_row: lines.next()?.parse().ok()?,
+            servers: [lines.next(), lines.next()]
                 .map(|port| port.and_then(|port| port.parse().ok()).unwrap_or_default()),
             folder,
             listener: listener.into_raw_fd() as usize,
@@ -78,7 +78,7 @@ impl Targets {
         }
     }
 
-    /// Tries each row from the first one of this process on, and prints its result. A row that
+    /// Tries each row, starting at this process's first row, and prints its result. A row that
     /// kills this process prints no result.
     pub(crate) fn try_escapes(&self) {
         for (number, escape) in self.table().iter().enumerate().skip(self.first_row) {
@@ -108,7 +108,7 @@ impl Targets {
     }
 }
 
-/// Detaches this process from its terminal, so that escaped code cannot reach it.
+/// Detaches this process from its terminal, so that escaped code cannot reach the terminal.
 fn leave_terminal() {
     if let Ok(terminal) = std::fs::File::open("/dev/tty") {
         // SAFETY: the call takes only a number.
@@ -155,7 +155,8 @@ pub(crate) fn call(number: c_long, arguments: &[usize]) -> Answer {
     }
 }
 
-/// Creates a process by `vfork`. It must call no function, because it shares this process's stack.
+/// Creates a process by `vfork`. The new process must call no function, because it shares this
+/// process's stack.
 pub(crate) fn vfork() -> Answer {
     let answer: i64;
     // SAFETY: the new process ends at once, and changes only registers.

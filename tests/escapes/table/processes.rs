@@ -1,4 +1,4 @@
-//! Escapes that signal, read, write and start processes, or change the rights of this one.
+//! Escapes that signal, read, write and start processes, or change the rights of their own process.
 
 use libc::*;
 
@@ -49,7 +49,7 @@ escapes! {
     "check whether a process exists" => |t| call(SYS_kill, &[t.victim, 0]);
     "check whether process 1 exists" => |_| call(SYS_kill, &[1, 0]);
     "check whether the parent exists" => |_| call(SYS_kill, &[std::os::unix::process::parent_id() as usize, 0]);
-    "signal the own process group" => |_| call(SYS_kill, &[0, 0]);
+    "signal its own process group" => |_| call(SYS_kill, &[0, 0]);
     "signal a thread" => |t| call(SYS_tkill, &[t.victim, HARMLESS]);
     "signal a thread of a process" => |t| call(SYS_tgkill, &[t.victim, t.victim, HARMLESS]);
     "queue a signal" => |t| call(SYS_rt_sigqueueinfo, &[t.victim, HARMLESS, signal_info()]);
@@ -66,7 +66,7 @@ escapes! {
     "limit a process" => |t| call(SYS_prlimit64, &[t.victim, RLIMIT_CORE as usize, 0, value([0_u64; 2])]);
     "lower the priority of a process" => |t| call(SYS_setpriority, &[0, t.victim, 1]);
     "lower the priority of a group" => |t| call(SYS_setpriority, &[1, t.victim, 1]);
-    "lower the priority of the own group" => |_| call(SYS_setpriority, &[1, 0, 1]);
+    "lower the priority of its own group" => |_| call(SYS_setpriority, &[1, 0, 1]);
     "set the processors of a process" => |t| call(SYS_sched_setaffinity, &[t.victim, 8, value(u64::MAX)]);
     "schedule a process" => |t| call(SYS_sched_setscheduler, &[t.victim, SCHED_OTHER as usize, value(0_i32)]);
     "schedule a process by its attributes" => |t| call(SYS_sched_setattr, &[t.victim, value([48_u32; 12]), 0]);

@@ -44,8 +44,9 @@ fn pair(family: i32, kind: i32) -> Result<usize, i32> {
     Ok(unsafe { *(descriptors as *const i32) } as usize)
 }
 
-/// Shuts the listener down, so that it can connect. Does nothing if an earlier row did so.
-fn unused_listener(targets: &Targets) -> usize {
+/// Shuts the listener down, so that it can connect, and returns it. Does nothing if an earlier row
+/// has shut it down.
+fn connectable_listener(targets: &Targets) -> usize {
     let _ = call(SYS_shutdown, &[targets.listener, SHUT_RD as usize]);
     targets.listener
 }
@@ -106,13 +107,13 @@ escapes! {
     "listen on a socket" => |t| call(SYS_listen, &[t.bindable, 1]);
     "connect a listener with sendto" => |t| {
         let ([address, size], flags) = (tcp_address(t), MSG_FASTOPEN | MSG_NOSIGNAL);
-        call(SYS_sendto, &[unused_listener(t), text("x"), 1, flags as usize, address, size])
+        call(SYS_sendto, &[connectable_listener(t), text("x"), 1, flags as usize, address, size])
     };
     "connect a listener with sendmsg" => |t| {
-        message(SYS_sendmsg, unused_listener(t), tcp_address(t), MSG_FASTOPEN | MSG_NOSIGNAL)
+        message(SYS_sendmsg, connectable_listener(t), tcp_address(t), MSG_FASTOPEN | MSG_NOSIGNAL)
     };
     "connect a listener with sendmmsg" => |t| {
-        message(SYS_sendmmsg, unused_listener(t), tcp_address(t), MSG_FASTOPEN | MSG_NOSIGNAL)
+        message(SYS_sendmmsg, connectable_listener(t), tcp_address(t), MSG_FASTOPEN | MSG_NOSIGNAL)
     };
     "reconnect a connection elsewhere" => |t| {
         call(SYS_connect, &[t.stream, value([0_u8; 16]), 16])?;

@@ -1,4 +1,4 @@
-//! Checks arguments against a tool's schema. The input is JSON, a NUL, JSON.
+//! Checks arguments against a tool's schema. The input is the schema, a NUL, and the arguments.
 //!
 //! For any schema, the check ends and its message is short. Accepted arguments are accepted again
 //! unchanged, and a validator accepts them too. A model predicts the result for schemas that have
@@ -63,7 +63,7 @@ fn check_accepted(
     assert_eq!(again.map(Value::Object), Ok(checked), "{text:?}");
 }
 
-/// Checks that a validator accepts arguments for a schema of any type.
+/// Returns whether a validator accepts arguments, whatever type the schema declares.
 fn is_valid(schema: &Map<String, Value>, arguments: &Value) -> bool {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
@@ -73,7 +73,7 @@ fn is_valid(schema: &Map<String, Value>, arguments: &Value) -> bool {
     validator.unwrap().is_valid(arguments)
 }
 
-/// Checks that two values are equal, except for forms of whole numbers and nulls that count as
+/// Returns whether two values are equal, except for forms of whole numbers and nulls that count as
 /// absent.
 fn same(given: &Value, checked: &Value) -> bool {
     match (given, checked) {
@@ -105,10 +105,10 @@ fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
         let mut names = object.keys().map(String::as_str);
         names.all(|key| ANNOTATIONS.contains(&key) || keys.contains(&key))
     };
-    let closed = schema
+    let additional = schema
         .get("additionalProperties")
         .unwrap_or(&Value::Bool(false));
-    if !known(schema, &KEYWORDS) || *closed != false || count_values(arguments) > 1000 {
+    if !known(schema, &KEYWORDS) || *additional != false || count_values(arguments) > 1000 {
         return None;
     }
     let nothing = Map::new();

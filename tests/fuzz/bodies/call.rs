@@ -1,9 +1,9 @@
-//! Calls a tool with any arguments, on a folder full of traps with a canary beside it.
+//! Calls a tool with any arguments, on a folder full of hostile files with a canary beside it.
 //!
 //! The first letter selects a tool. The arguments follow as JSON or, after a line feed, one a
 //! line: skill, path, offset, limit. After `r`, the next letter selects a tool of the guest that
-//! checks nothing; after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and
-//! `{HOME}` stand for the paths of these folders.
+//! checks nothing; after `f`, a function of the guest that echoes. `l` selects the tool that lists
+//! files. `{ROOT}`, `{OUTSIDE}` and `{HOME}` stand for the paths of these folders.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -156,24 +156,27 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
     let program = message::program_text(&outcome);
     let object: Value = serde_json::from_str(&program).unwrap();
     assert!(object.is_object(), "{program}: {text:?}");
-    let told = format!("{shown:?}\n{program}\n{outcome:?}\n{record}");
+    let revealed = format!("{shown:?}\n{program}\n{outcome:?}\n{record}");
     for secret in HOST_FILES.into_iter().chain([CANARY]) {
         let echoed = given.contains(secret);
-        assert!(echoed || !told.contains(secret), "{told:?}: {text:?}");
+        assert!(
+            echoed || !revealed.contains(secret),
+            "{revealed:?}: {text:?}"
+        );
     }
     // A caller that did not spell the folder's random name does not know the path, and must not
     // learn it. The path before the name can be spelled in many ways.
     let name = base.file_name().and_then(OsStr::to_str).unwrap();
     let base = base.to_str().unwrap();
     let knew = given.contains(name);
-    assert!(knew || !told.contains(base), "{told:?}: {text:?}");
+    assert!(knew || !revealed.contains(base), "{revealed:?}: {text:?}");
     outcome
 }
 
-/// Checks that these tools can have the outcome: they never trap, and reach no limit.
+/// Checks that the outcome is possible: these tools never trap, and reach no limit.
 fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
-    let mut own = TOOLS.iter().chain([&LISTING]);
-    let fails = RAW.contains(&tool) || own.any(|(name, _)| *name == tool);
+    let mut built_in = TOOLS.iter().chain([&LISTING]);
+    let fails = RAW.contains(&tool) || built_in.any(|(name, _)| *name == tool);
     let known = fails || ECHOES.contains(&tool);
     let right = match outcome {
         Ok(_) => known,
@@ -202,7 +205,7 @@ fn check_same_file(answer: &Outcome, read: &Outcome, text: &str) {
 fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
     let Ok(output) = outcome else { return };
     let mut record = output.record();
-    // A program reads a record as it is; anything else is a property of one.
+    // A value that is not an object is the property `result` of the record.
     let value = match record.get_mut("result") {
         Some(result) => result.take(),
         None => record,
@@ -262,7 +265,7 @@ struct Setup {
     host: Host,
     audit: File,
     base: PathBuf,
-    /// Keeps the folders.
+    /// Keeps the folders until the process ends.
     _folder: TempDir,
 }
 

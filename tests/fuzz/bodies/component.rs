@@ -2,7 +2,7 @@
 //!
 //! The first byte tells what follows: `c` a component; `m` a component's memory, with its
 //! definitions and answers; `e` edits to a component's sections; `f` a function's types and answer.
-//! The host refuses the component with a reason or serves valid tools, and `inspect` agrees.
+//! The host refuses the component with a reason, or serves valid tools that `inspect` shows too.
 
 #[path = "functions.rs"]
 mod functions;
@@ -28,7 +28,7 @@ use sections::Binary;
 /// The maximum bytes of memory that `m` fills.
 const IMAGE: usize = 4096;
 
-/// The byte that fills this part of the template. Nowhere else is it repeated so often.
+/// The byte that fills the memory in the template. Nowhere else is it repeated so often.
 const MARK: u8 = 0xee;
 
 /// Imports that the host offers.
@@ -190,7 +190,7 @@ fn with_memory(image: &[u8]) -> Vec<u8> {
 fn edited(edits: &[u8]) -> Vec<u8> {
     let Setup { bases, .. } = setup();
     let (which, edits) = edits.split_first().unwrap_or((&0, &[]));
-    // The third is chosen rarely, because it is large and takes long to compile.
+    // `REAL` is chosen rarely, because it is large and takes long to compile.
     let mut base = match which % 16 {
         0..=3 => bases[0].clone(),
         4..=6 => bases[1].clone(),

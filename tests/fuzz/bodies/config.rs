@@ -127,14 +127,14 @@ fn check_settings(settings: &Settings, text: &str) {
             .iter()
             .for_each(|table| assert_keys(table, keys, text));
     }
-    for (name, taken) in [
+    for (name, parsed) in [
         ("clients", settings.identity.clients.len()),
         ("issuers", settings.identity.issuers.len()),
     ] {
         let written = table.get(name).and_then(Value::as_table);
         let written: Vec<&Value> = written.iter().flat_map(|table| table.values()).collect();
         assert!(written.iter().all(|one| one.is_table()), "{text:?}");
-        assert_eq!(taken, written.len(), "{text:?}");
+        assert_eq!(parsed, written.len(), "{text:?}");
     }
     check_limits(&config.load, None, &[], text);
     check_limits(&config.compile_limits, None, &[], text);
@@ -144,9 +144,9 @@ fn check_settings(settings: &Settings, text: &str) {
     let roots = table.get("skills").and_then(Value::as_array);
     let mut roots = roots.into_iter().flatten();
     assert!(roots.all(|root| !root.is_array()), "{text:?}");
-    let lists = |key: &str| table.get(key).and_then(Value::as_array).map_or(0, Vec::len);
-    assert_eq!(config.skills.len(), lists("skills"), "{text:?}");
-    assert_eq!(config.tools.len(), lists("tools"), "{text:?}");
+    let length = |key: &str| table.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+    assert_eq!(config.skills.len(), length("skills"), "{text:?}");
+    assert_eq!(config.tools.len(), length("tools"), "{text:?}");
     let roots = config.skills.iter().map(|root| &root.root.path);
     // `-` is stderr, not a file.
     let is_file = |file: &&ConfiguredPath| file.path != Path::new("-");

@@ -1,5 +1,6 @@
-//! A component with one function. The input is a part that selects the types, a part with the
-//! function's documentation, each after its length, and the memory with the answer.
+//! A component with one function. The input has three parts: one selects the types, one is the
+//! function's documentation, and one is the memory with the answer. The length of each of the first
+//! two parts precedes it.
 
 use std::fmt::Write as _;
 
@@ -26,16 +27,19 @@ pub(crate) fn component(input: &[u8]) -> Vec<u8> {
             0 => "skill-name".to_owned(),
             _ => format!("P{index}-x"),
         };
-        let Type { name: ty, flat: of } = types.make(0);
+        let Type {
+            name: ty,
+            flat: values,
+        } = types.make(0);
         let _ = write!(parameters, "(param \"{name}\" {ty})");
-        flat.extend(of);
+        flat.extend(values);
     }
     let result = match types.next() % 4 {
         0 => None,
         _ => Some(types.make(0)),
     };
-    let taken = if flat.len() < MANY { &*flat } else { &["i32"] };
-    let (gives, core_gives, body) = match &result {
+    let core_parameters = if flat.len() < MANY { &*flat } else { &["i32"] };
+    let (result_text, core_result, body) = match &result {
         None => (String::new(), String::new(), String::new()),
         Some(Type { name, flat }) => {
             let (core, body) = match &**flat {
@@ -60,16 +64,16 @@ pub(crate) fn component(input: &[u8]) -> Vec<u8> {
       global.get $next
       (global.set $next (i32.and (i32.const -8)
         (i32.add (i32.const 7) (i32.add (global.get $next) (local.get 3))))))
-    (func (export "f") (param {taken}) {core_gives} {body}))
+    (func (export "f") (param {core_parameters}) {core_result} {body}))
   (core instance $i (instantiate $m))
-  (func $f {parameters} {gives}
+  (func $f {parameters} {result_text}
     (canon lift (core func $i "f") (memory (core memory $i "memory"))
       (realloc (core func $i "realloc"))))
   (export "do-it" (func $f))
   (@custom "package-docs" "{docs}"))"#,
         types = types.text,
         image = escaped(&image[..image.len().min(IMAGE)]),
-        taken = taken.join(" "),
+        core_parameters = core_parameters.join(" "),
         docs = escaped(docs),
     );
     wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -14,7 +14,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(check_skill_name(&text), is_name(&text), "{text:?}");
 }
 
-/// Returns the expected result of the check.
+/// Returns the expected error of the check, or `None` if the path is valid.
 fn expected(text: &str) -> Option<PathError> {
     if text.is_empty() {
         return Some(PathError::Empty);

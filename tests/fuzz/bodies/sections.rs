@@ -66,18 +66,18 @@ impl Binary {
     /// Makes the edit that the next bytes of `edits` select.
     pub(crate) fn edit(&mut self, edits: &mut impl Iterator<Item = u8>) {
         let mut next = || usize::from(edits.next().unwrap_or(0));
-        let (what, which, at) = (next(), next(), next() << 8 | next());
+        let (operation, which, at) = (next(), next(), next() << 8 | next());
         let value = u8::try_from(next()).unwrap_or(0);
         let Some(index) = which.checked_rem(self.sections.len()) else {
             return;
         };
         if let Content::Nested(binary) = &mut self.sections[index].content
-            && what & 0x80 == 0
+            && operation & 0x80 == 0
         {
             return binary.edit(edits);
         }
         let other = at % self.sections.len();
-        match (what % 8, &mut self.sections[index].content) {
+        match (operation % 8, &mut self.sections[index].content) {
             (0, _) => drop(self.sections.remove(index)),
             (1, _) => {
                 let copy = self.sections[index].clone();

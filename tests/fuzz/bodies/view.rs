@@ -109,10 +109,10 @@ pub(crate) fn compare(script: &str) {
         .unwrap_or_else(|error| format!("{error:?}"));
 
     let folders = TempDir::new().unwrap();
-    let own = folders.path().join("s");
-    make_skill(&own);
+    let on_disk = folders.path().join("s");
+    make_skill(&on_disk);
     fs::create_dir(folders.path().join("tmp")).unwrap();
-    let mut disk = Disk::new(&own, &folders.path().join("tmp"));
+    let mut disk = Disk::new(&on_disk, &folders.path().join("tmp"));
     let expected = script::run(script, &mut disk);
 
     if actual != expected {
@@ -127,7 +127,7 @@ pub(crate) fn compare(script: &str) {
     }
     assert_eq!(
         disk::listing(skill),
-        Fixture::get().before,
+        Fixture::get().original,
         "the disk has changed"
     );
 }
@@ -137,7 +137,8 @@ struct Fixture {
     host: Host,
     runtime: Runtime,
     skill: std::path::PathBuf,
-    before: String,
+    /// The listing of the skill before all runs.
+    original: String,
     _folders: TempDir,
 }
 
@@ -174,7 +175,7 @@ impl Fixture {
             assert_eq!(host.problems(), [] as [String; 0]);
             Self {
                 host,
-                before: disk::listing(&skill),
+                original: disk::listing(&skill),
                 runtime,
                 skill,
                 _folders: folders,

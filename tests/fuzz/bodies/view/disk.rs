@@ -149,7 +149,7 @@ impl FileSystem for Disk {
     fn open(&mut self, base: &OwnedFd, path: &str, flags: &str) -> Result<OwnedFd, Code> {
         let has = |letter| flags.contains(letter);
         check_folder(base)?;
-        // Kernels before 6.4 accept this.
+        // Kernels before 6.4 accept `O_CREAT` with `O_DIRECTORY`.
         if has('c') && has('d') {
             return Err("invalid");
         }
@@ -351,20 +351,20 @@ impl FileSystem for Disk {
 
 /// Lists everything in a folder: names, bytes, links and times.
 pub(crate) fn listing(folder: &Path) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         let metadata = entry.metadata().unwrap();
-        told += &format!("{path:?} {:?}\n", metadata.modified().unwrap());
+        text += &format!("{path:?} {:?}\n", metadata.modified().unwrap());
         if metadata.is_dir() {
-            told += &listing(&path);
+            text += &listing(&path);
         } else if metadata.is_symlink() {
-            told += &format!("{:?}\n", fs::read_link(&path).unwrap());
+            text += &format!("{:?}\n", fs::read_link(&path).unwrap());
         } else {
-            told += &format!("{:?}\n", fs::read(&path).unwrap());
+            text += &format!("{:?}\n", fs::read(&path).unwrap());
         }
     }
-    told
+    text
 }

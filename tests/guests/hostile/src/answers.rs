@@ -1,4 +1,4 @@
-//! Answers that are no answers.
+//! Attacks with invalid answers.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -8,8 +8,8 @@ use skillhost_guest::{Failure, Output};
 use crate::{Arguments, Attack, done};
 
 thread_local! {
-    /// Details for the answer, exactly as they are. The SDK would make JSON
-    /// of them.
+    /// The details of the answer, which reach the host unchanged. The SDK
+    /// would convert them to JSON.
     static DETAILS: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -18,7 +18,7 @@ fn with_details(details: String) -> Attack {
     done()
 }
 
-/// The details that an attack left for the answer.
+/// Returns the details that an attack has stored for the answer.
 pub(crate) fn raw_details() -> Option<String> {
     DETAILS.take()
 }
@@ -27,9 +27,9 @@ fn x(call: &Arguments) -> String {
     "x".repeat(call.size())
 }
 
-/// A string of these bytes, whether they are text or not.
+/// Returns a string of these bytes, which need not be UTF-8.
 fn unchecked(bytes: &[u8]) -> String {
-    // SAFETY: nothing here looks into it. That the host does is what is tried.
+    // SAFETY: this guest does not read the string. The attack is that the host does.
     unsafe { String::from_utf8_unchecked(bytes.to_vec()) }
 }
 
@@ -45,10 +45,10 @@ pub(crate) fn large_failure(call: &Arguments) -> Attack {
     Err(Failure::failed(x(call)))
 }
 
-/// A string with the memory of another.
+/// Returns a string that uses the memory of another string.
 fn forged(start: *mut u8, length: usize) -> String {
-    // SAFETY: nothing here reads or frees it; whether the host does is what is
-    // tried.
+    // SAFETY: this guest neither reads nor frees the string. The attack is that
+    // the host may do so.
     unsafe { String::from_raw_parts(start, length, length) }
 }
 

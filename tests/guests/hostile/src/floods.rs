@@ -12,7 +12,7 @@ use wasip2::random::random::get_random_bytes;
 
 use crate::{Arguments, Attack, open, refused};
 
-/// Takes resources and keeps them all, until the host refuses one or a million are held.
+/// Acquires resources and releases none, until the host refuses one or a million are acquired.
 fn until_refused<T>(one: impl Fn() -> Result<T, Failure>) -> Attack {
     let mut held = Vec::new();
     while held.len() < 1_000_000 {

@@ -105,17 +105,17 @@ impl View {
     /// Returns `None` if the call changed, moved, removed or shadowed the module. Fails with
     /// `ENOENT` if the disk has nothing at this path, and with `EISDIR` if it has a folder.
     pub(crate) fn module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
-        let on_disk = self.path_on_disk(path)?;
+        let unchanged_path = self.path_on_disk(path)?;
         let found = match self.open_for_reading(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::PERM) => return Ok(None),
             found => found?,
         };
-        let in_view = match &found {
+        let found_path = match &found {
             ViewHandle::File(file) => file.node.disk_path(),
             ViewHandle::Folder(folder) => folder.disk_path(),
         };
         match found {
-            _ if in_view != Some(on_disk) => Ok(None),
+            _ if found_path != Some(unchanged_path) => Ok(None),
             ViewHandle::File(file) => Ok(Some(file)),
             ViewHandle::Folder(_) => Err(Errno::ISDIR),
         }
@@ -141,7 +141,7 @@ impl View {
 
     /// Leases a descriptor for one more file or folder on the disk.
     fn lease_descriptor(&self) -> Result<DescriptorLease, Errno> {
-        self.descriptors.take().ok_or(Errno::MFILE)
+        self.descriptors.lease().ok_or(Errno::MFILE)
     }
 }
 

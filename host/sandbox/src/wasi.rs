@@ -61,7 +61,8 @@ pub(crate) use scripts::ScriptGate;
 /// The state behind the imports of one guest.
 pub(crate) struct ImportState {
     table: ResourceTable,
-    /// The call's only preopen, and the guest's name for it.
+    /// The call's folder on the disk, and the guest's path for it. `None` for a call without a
+    /// folder.
     preopen: Option<(Arc<Folder>, String)>,
     /// The copy-on-write view of the call's folder, if its grant has one.
     view: Option<Arc<View>>,
@@ -216,7 +217,7 @@ pub(crate) trait HasImportState: Send + 'static {
     fn imports(&mut self) -> &mut ImportState;
 }
 
-/// Links the interfaces of the table above, one per line.
+/// Links the WASI interfaces of the table above, one per line.
 pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
     cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;

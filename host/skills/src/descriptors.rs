@@ -67,7 +67,7 @@ impl CallDescriptors {
     }
 
     /// Leases a descriptor. Returns `None` if the budget has none left for this call.
-    pub fn take(self: &Arc<Self>) -> Option<DescriptorLease> {
+    pub fn lease(self: &Arc<Self>) -> Option<DescriptorLease> {
         let order = Ordering::Relaxed;
         let is_reserved = self.open.fetch_add(1, order) < self.budget.reserved;
         let one_less = |left: usize| left.checked_sub(1);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn take(call: &Arc<CallDescriptors>, wanted: usize) -> Vec<DescriptorLease> {
-        (0..wanted).map_while(|_| call.take()).collect()
+        (0..wanted).map_while(|_| call.lease()).collect()
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl ViewBudget {
 
     /// Charges a file, folder or link.
     pub(super) fn charge_node(self: &Arc<Self>) -> Result<BudgetCharge, Errno> {
-        if !add(&self.files, 1, self.max_files) {
+        if !try_add(&self.files, 1, self.max_files) {
             return Err(self.refuse("view_files", Errno::NOSPC));
         }
         let mut charge = self.empty_charge();
@@ -93,7 +93,7 @@ impl ViewBudget {
         Ok(charge)
     }
 
-    /// Checks the depth of a folder. The skill's own folder has depth 0.
+    /// Checks the depth of a folder. The call's folder and `/tmp` have depth 0.
     pub(super) fn check_depth(&self, depth: usize) -> Result<(), Errno> {
         if depth <= self.max_depth {
             Ok(())
@@ -117,7 +117,7 @@ impl ViewBudget {
 impl BudgetCharge {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Errno> {
         let budget = &self.budget;
-        if !add(&budget.bytes, bytes, budget.max_bytes) {
+        if !try_add(&budget.bytes, bytes, budget.max_bytes) {
             return Err(budget.refuse("view_bytes", Errno::NOSPC));
         }
         if !budget.quota.take_memory(bytes) {
@@ -147,7 +147,7 @@ impl Drop for BudgetCharge {
 }
 
 /// Adds a number, unless the sum exceeds the maximum. Returns whether it was added.
-fn add(to: &AtomicUsize, more: usize, max: usize) -> bool {
+fn try_add(to: &AtomicUsize, more: usize, max: usize) -> bool {
     let order = Ordering::Relaxed;
     let sum = |now: usize| now.checked_add(more).filter(|sum| *sum <= max);
     to.fetch_update(order, order, sum).is_ok()

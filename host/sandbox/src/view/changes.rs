@@ -14,9 +14,9 @@ use crate::tool::ViewChanges;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
-/// A walk through a view that collects changes. Its methods return `None` once the call is
-/// over. Guards against: a guest that creates as much as its limits allow, so that the walk
-/// keeps a thread busy past the deadline.
+/// A walk through a view that collects changes. It stops with `None` once the call is over.
+/// Guards against: a guest that creates as much as its limits allow, so that the walk keeps a
+/// thread busy past the deadline.
 struct ChangeWalk<'a> {
     view: &'a View,
     is_over: &'a dyn Fn() -> bool,
@@ -94,6 +94,7 @@ impl ChangeWalk<'_> {
             }
             return Some(());
         }
+        // A new or moved folder hides no names, so any name on the disk may be a removed one.
         let names = self.entries_on_disk().into_iter().flatten();
         for name in names.filter_map(|entry| entry.ok()?.name.into_string().ok()) {
             self.add_if_removed(folder, &name)?;

@@ -31,11 +31,11 @@ struct FileState {
 }
 
 enum FileContent {
-    /// A file on the disk, at this path in the skill's folder. It is open while a handle
+    /// A file on the disk, at this path in the call's folder. It is open while a handle
     /// uses it.
     Disk {
         path: PathBuf,
-        open: Weak<OpenFile>,
+        opened: Weak<OpenFile>,
     },
     Memory(Arc<FileBytes>),
 }
@@ -60,7 +60,8 @@ pub(crate) struct FileHandle {
     names: Option<HandleNames>,
 }
 
-/// The names with which a file was opened. They decide whether the log notes its bytes as code.
+/// The names with which a file was opened. They decide whether the log notes the file's
+/// bytes as code.
 #[derive(Clone)]
 struct HandleNames {
     log: ScriptLog,
@@ -88,7 +89,7 @@ impl FileNode {
     pub(super) fn on_disk(status: &FileStatus, path: PathBuf, charge: BudgetCharge) -> Self {
         let content = FileContent::Disk {
             path,
-            open: Weak::new(),
+            opened: Weak::new(),
         };
         Self {
             id: NodeId::of(status),
@@ -109,7 +110,7 @@ impl FileNode {
     ) -> Result<FileHandle, Errno> {
         let disk = match &mut lock(&self.state).content {
             FileContent::Memory(_) => None,
-            FileContent::Disk { path, open: opened } => Some(match opened.upgrade() {
+            FileContent::Disk { path, opened } => Some(match opened.upgrade() {
                 Some(file) => file,
                 None => {
                     let file = Arc::new(open(path)?);
@@ -206,15 +207,15 @@ impl FileHandle {
 
     /// Returns the open file and its path in the call's folder, or `None` once the content is in
     /// memory.
-    pub(crate) fn on_disk(&self) -> Option<(PathBuf, &OpenFile)> {
+    pub(crate) fn disk_file(&self) -> Option<(PathBuf, &OpenFile)> {
         Some((self.node.disk_path()?, self.disk.as_deref()?))
     }
 
     /// Returns the current status.
     pub(crate) fn status(&self) -> Result<NodeStatus, Errno> {
         self.node.status(|_| {
-            let open = self.disk.as_ref().ok_or(Errno::BADF)?;
-            open.status().map_err(|error| errno(&error))
+            let file = self.disk.as_ref().ok_or(Errno::BADF)?;
+            file.status().map_err(|error| errno(&error))
         })
     }
 
@@ -234,8 +235,8 @@ impl FileHandle {
             return Ok(read);
         }
         drop(state);
-        let open = self.disk.as_ref().ok_or(Errno::BADF)?;
-        open.read_at(length, offset).map_err(|error| errno(&error))
+        let file = self.disk.as_ref().ok_or(Errno::BADF)?;
+        file.read_at(length, offset).map_err(|error| errno(&error))
     }
 
     /// Writes bytes at a position, all or nothing. Fills a gap after the end with zeroes.
@@ -285,14 +286,14 @@ impl FileHandle {
 
     /// Copies a file from the disk into memory.
     pub(super) fn copy_up(&self) -> Result<(), Errno> {
-        let Some(open) = &self.disk else {
+        let Some(file) = &self.disk else {
             return Ok(());
         };
         if let FileContent::Memory(_) = lock(&self.node.state).content {
             return Ok(());
         }
         let status = self.status()?;
-        let bytes = FileBytes::read(open, status.size, self.node.charge.budget())?;
+        let bytes = FileBytes::read(file, status.size, self.node.charge.budget())?;
         let state = &mut *lock(&self.node.state);
         state.content = FileContent::Memory(Arc::new(bytes));
         state.times = Times::of(&status);
@@ -322,8 +323,7 @@ impl FileHandle {
 impl HandleNames {
     /// Notes bytes that the call wrote and now reads. Returns whether they may be code.
     ///
-    /// Fails if they exceed the size limit of a script, or if the call reads too many such
-    /// files.
+    /// Fails if the bytes exceed the size limit of a script, or if the log is full.
     fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
         let may_be = |name: &String| self.log.may_be_module(Path::new(name));
         if !self.names.iter().any(may_be) {
@@ -350,10 +350,10 @@ impl FileBytes {
     }
 
     /// Reads a file that had `size` bytes when it was found.
-    fn read(open: &OpenFile, size: u64, budget: &Arc<ViewBudget>) -> Result<Self, Errno> {
+    fn read(file: &OpenFile, size: u64, budget: &Arc<ViewBudget>) -> Result<Self, Errno> {
         let size = usize::try_from(size).map_err(|_| Errno::NOSPC)?;
         let mut charge = budget.charge_bytes(size)?;
-        let read = open.read_at(size as u64, 0);
+        let read = file.read_at(size as u64, 0);
         let (bytes, _) = read.map_err(|error| errno(&error))?;
         charge.shrink(size - bytes.capacity().min(size));
         Ok(Self { bytes, charge })

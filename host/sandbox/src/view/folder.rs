@@ -1,5 +1,5 @@
-//! Folders of a view: their own entries, merged with the entries of a folder on the disk that
-//! are not hidden.
+//! Folders of a view: their own entries, merged with the entries of a folder on the disk, except
+//! those that the view hides.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,13 +33,13 @@ pub(crate) struct FolderNode {
 }
 
 struct FolderState {
-    /// The path of the underlying folder on the disk, inside the skill's folder. `None` if
+    /// The path of the underlying folder on the disk, inside the call's folder. `None` if
     /// there is no such folder.
     disk: Option<PathBuf>,
     entries: BTreeMap<String, FolderEntry>,
     /// The names on the disk that the view has removed or replaced.
     hidden: BTreeMap<String, BudgetCharge>,
-    /// The parent. `None` for roots and removed folders.
+    /// The parent. Empty for the call's folder, `/tmp` and removed folders.
     parent: Weak<FolderNode>,
     is_removed: bool,
     times: Times,
@@ -279,8 +279,8 @@ impl FolderListing {
         }
     }
 
-    /// Reads one entry. Returns `Some(None)` for an omitted or hidden entry of the disk. Guards
-    /// against: a million hidden entries in one host call.
+    /// Reads one entry. Returns `None` at the end, and `Some(None)` for an entry of the disk that
+    /// is left out or hidden. Guards against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
             let own = self.next_own_entry();
@@ -315,8 +315,8 @@ impl FolderListing {
             None => Bound::Unbounded,
         };
         let mut rest = state.entries.range::<str, _>((from, Bound::Unbounded));
-        let is_own = |entry: &FolderEntry| !(entry.is_on_disk && self.disk.is_some());
-        let (name, entry) = rest.find(|(_, entry)| is_own(entry))?;
+        let is_only_in_view = |entry: &FolderEntry| !(entry.is_on_disk && self.disk.is_some());
+        let (name, entry) = rest.find(|(_, entry)| is_only_in_view(entry))?;
         let next = (name.clone(), entry.node.kind());
         drop(state);
         self.last = Some(next.0.clone());

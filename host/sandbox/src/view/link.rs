@@ -12,8 +12,8 @@ use skillhost_skills::guard::FileStatus;
 /// A symlink in a view.
 pub(super) struct LinkNode {
     id: NodeId,
-    /// The relative target, or the error for an absolute target on the disk, which guests
-    /// must not see.
+    /// The relative target, or the error of reading it from the disk. The guard refuses absolute
+    /// targets, which guests must not see.
     pub(super) target: Result<String, Errno>,
     size: u64,
     state: Mutex<LinkState>,

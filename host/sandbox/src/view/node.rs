@@ -1,5 +1,5 @@
-//! The parts that all nodes of a view have: identity, status and times. The identity does not change
-//! when a node is written, renamed or removed.
+//! The parts that all nodes of a view have: identity, status and times. The identity does not
+//! change when a node is written, renamed or removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};

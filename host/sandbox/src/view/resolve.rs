@@ -175,7 +175,7 @@ impl View {
                 Node::Folder(FolderNode::on_disk(&status, path, charge))
             }
             FileType::Symlink => {
-                let target = self.disk_link(&path);
+                let target = self.disk_link_target(&path);
                 let mut charge = budget.charge_node()?;
                 charge.grow(target.as_ref().map_or(0, String::len))?;
                 Node::Link(Arc::new(LinkNode::on_disk(status, target, charge)))
@@ -212,7 +212,7 @@ impl View {
             FoundEntry::Node(Node::Link(link)) => link.target.clone(),
             FoundEntry::Disk(_) => {
                 let path = parent.disk_path_of(name).ok_or(Errno::NOENT)?;
-                self.disk_link(&path)
+                self.disk_link_target(&path)
             }
             _ => Err(Errno::INVAL),
         }
@@ -220,7 +220,7 @@ impl View {
 
     /// Returns the target of a link on the disk. The guard refuses absolute targets, and
     /// entries that are not links.
-    fn disk_link(&self, path: &Path) -> Result<String, Errno> {
+    fn disk_link_target(&self, path: &Path) -> Result<String, Errno> {
         let target = self.disk.read_link(path).map_err(|error| errno(&error))?;
         let target = target.into_os_string().into_string();
         target.map_err(|_| Errno::ILSEQ)

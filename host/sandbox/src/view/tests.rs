@@ -234,8 +234,8 @@ fn changed_bytes_count_until_last_copy_drops() {
     let changes = fixture.view.changes(1, &|| false);
     let Fixture { view, engine, .. } = fixture;
     drop(view);
-    let left = engine.occupancy().memory;
-    assert!((100_000..110_000).contains(&left), "{left}");
+    let used = engine.occupancy().memory;
+    assert!((100_000..110_000).contains(&used), "{used}");
     drop(changes);
     assert_eq!(engine.occupancy().memory, 0);
 }
@@ -262,7 +262,7 @@ fn changing_folder_lists_each_remaining_entry_once() {
         }
         let mut listing = fixture.view.list(fixture.view.folder()).unwrap();
         let mut listed = names(&mut listing, first);
-        // These open, change, remove and add entries, and move one away and back.
+        // These open, change, remove and add entries, and move `sub` away and back.
         fixture.view.file("disk0").unwrap();
         fixture.write("disk1", "changed");
         fixture.unlink("disk2");
@@ -275,19 +275,19 @@ fn changing_folder_lists_each_remaining_entry_once() {
             assert!(!rest.iter().any(|name| name == gone), "{rest:?}");
         }
         listed.extend(rest);
-        let once: BTreeSet<&String> = listed.iter().collect();
+        let distinct: BTreeSet<&String> = listed.iter().collect();
         let stayed = ["aa", "zz", "one", "two", "link"];
         for name in stayed.iter().map(|name| (*name).to_owned()) {
-            assert!(once.contains(&name), "{name} after {first}: {listed:?}");
+            assert!(distinct.contains(&name), "{name} after {first}: {listed:?}");
         }
         for index in (0..8).filter(|index| *index != 2) {
-            assert!(once.contains(&format!("disk{index}")), "{listed:?}");
+            assert!(distinct.contains(&format!("disk{index}")), "{listed:?}");
         }
         let moved = |name: &&String| ["sub", "moved"].contains(&name.as_str());
         let others = listed.iter().filter(|name| !moved(name)).count();
         assert_eq!(
             others,
-            once.iter().filter(|name| !moved(name)).count(),
+            distinct.iter().filter(|name| !moved(name)).count(),
             "{listed:?}"
         );
     }

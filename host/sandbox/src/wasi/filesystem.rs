@@ -149,9 +149,9 @@ impl ImportState {
         let opened = view.open_with_log(base, path, mode, log.as_ref());
         let opened = self.checked(opened)?;
         if let ViewHandle::File(file) = &opened
-            && let Some((disk, open)) = file.on_disk()
+            && let Some((disk_path, open_file)) = file.disk_file()
         {
-            self.note_opened(None, path, open, |_| Ok(disk))?;
+            self.note_opened(None, path, open_file, |_| Ok(disk_path))?;
         }
         Ok(Descriptor::View(view, opened))
     }
@@ -170,7 +170,7 @@ impl ImportState {
     /// is secret and specific to the call: with a known key, a guest could find the numbers
     /// by trial.
     fn hash(&self, id: impl Hash) -> MetadataHashValue {
-        let half = |half: u8| self.hash_key.hash_one((half, &id));
+        let half = |index: u8| self.hash_key.hash_one((index, &id));
         MetadataHashValue {
             lower: half(0),
             upper: half(1),
@@ -179,18 +179,18 @@ impl ImportState {
 
     /// Counts an entry of a directory listing.
     fn count_entry(&mut self) -> Result<(), Code> {
-        let (limit, left) = &mut self.directory_entries;
-        let Some(less) = left.checked_sub(1) else {
+        let (limit, remaining) = &mut self.directory_entries;
+        let Some(rest) = remaining.checked_sub(1) else {
             self.stop = Some(Stop::DirectoryEntries(*limit));
             return Err(Code::Overflow);
         };
-        *left = less;
+        *remaining = rest;
         Ok(())
     }
 
     /// Leases a descriptor for opening a file or folder.
     pub(super) fn lease_descriptor(&mut self) -> Result<DescriptorLease, Code> {
-        let lease = self.descriptors.take();
+        let lease = self.descriptors.lease();
         lease.ok_or_else(|| self.refusal(Errno::MFILE))
     }
 

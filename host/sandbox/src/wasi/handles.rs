@@ -138,8 +138,8 @@ impl GuestFolder<'_> {
 }
 
 impl GuestListing {
-    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is omitted or that the
-    /// view hides.
+    /// Reads one entry. Returns `None` at the end, and `Some(None)` for an entry of the disk that
+    /// is left out or that the view hides.
     pub(super) fn step(&mut self) -> io::Result<Option<Option<(String, FileType)>>> {
         match self {
             Self::Disk { entries, .. } => {

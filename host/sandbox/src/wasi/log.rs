@@ -30,7 +30,7 @@ struct LogBuffer {
     /// All logged bytes, if the call is traced.
     captured: Option<Vec<u8>>,
     /// The remaining bytes of the log. Further bytes are only counted.
-    left: usize,
+    remaining: usize,
     dropped: usize,
 }
 
@@ -41,7 +41,7 @@ impl GuestLog {
             tool,
             line: Vec::new(),
             captured: captures.then(Vec::new),
-            left: limit,
+            remaining: limit,
             dropped: 0,
         })))
     }
@@ -62,8 +62,8 @@ impl GuestLog {
 
 impl LogBuffer {
     fn append(&mut self, bytes: &[u8]) {
-        let logged = bytes.len().min(self.left);
-        self.left -= logged;
+        let logged = bytes.len().min(self.remaining);
+        self.remaining -= logged;
         self.dropped += bytes.len() - logged;
         if let Some(all) = &mut self.captured {
             all.extend_from_slice(&bytes[..logged]);
@@ -147,7 +147,7 @@ mod tests {
         log.write(&[b'x'; 1000]);
         assert_eq!(log.take_captured(), "12345\n12xx");
         let buffer = log.0.lock().unwrap();
-        assert_eq!((buffer.left, buffer.dropped), (0, 998));
+        assert_eq!((buffer.remaining, buffer.dropped), (0, 998));
         assert_eq!(buffer.line, b"12xx");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) enum ScriptRefusal {
 impl ImportState {
     /// Starts a script: reads it from the disk and notes it.
     pub(crate) fn start_script(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
-        // Resolving it as text makes the checked path the opened path.
+        // Resolves the path as text, so that the checked path is the one that is opened.
         let path = path_inside(path)?;
         let gate = self.scripts.as_ref();
         let gate = gate.filter(|gate| gate.allowed.allow(&path));
@@ -103,22 +103,24 @@ impl ImportState {
         if !gate.is_some_and(|gate| gate.log.is_started()) {
             return Err(ScriptRefusal::NotGranted);
         }
-        let at = valid_path(path)?;
+        let requested = valid_path(path)?;
         if let Some(view) = self.view.clone() {
             let found = view.module(path).map_err(|error| self.refusal(error))?;
             let file = found.ok_or(ScriptRefusal::NotGranted)?;
-            let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
-            return Ok(self.pin_module(None, &at, open)?.to_vec());
+            let (disk_path, open_file) = file.disk_file().ok_or(ScriptRefusal::NotGranted)?;
+            return Ok(self.pin_module(None, &disk_path, open_file)?.to_vec());
         }
         let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
         let folder = Arc::clone(folder);
-        let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
+        let PathTarget::File(seen) = folder.lookup(requested, true).map_err(error_code)? else {
             return Err(ScriptRefusal::NotAFile);
         };
         let lease = self.lease_descriptor()?;
-        let open = OpenFile::new(seen.open().map_err(error_code)?, lease);
-        let real_path = folder.path_of(open.file()).ok_or(Code::Busy)?;
-        Ok(self.pin_module(Some(at), &real_path, &open)?.to_vec())
+        let file = OpenFile::new(seen.open().map_err(error_code)?, lease);
+        let real_path = folder.path_of(file.file()).ok_or(Code::Busy)?;
+        Ok(self
+            .pin_module(Some(requested), &real_path, &file)?
+            .to_vec())
     }
 
     /// Notes a file on the disk that the guest opens, if it may be a module of the script.
@@ -152,7 +154,7 @@ impl ImportState {
     /// return them too.
     ///
     /// Fails if the module exceeds the size limit of scripts, or if there are too many modules.
-    /// `requested` is the guest's path in the skill's folder, in a call without a view.
+    /// `requested` is the guest's path in the call's folder, in a call without a view.
     fn pin_module(
         &mut self,
         requested: Option<&Path>,
@@ -194,7 +196,7 @@ impl ImportState {
             return Err(Code::FileTooLarge);
         }
         let path = real_path.as_os_str().as_bytes();
-        // The log keeps the path too.
+        // The log stores the path too.
         if !self.take_memory(bytes.len() + 2 * path.len()) {
             return Err(Code::InsufficientMemory);
         }
@@ -292,7 +294,7 @@ mod tests {
                 let (bytes, size, stream) = read_each_way(&mut imports, root);
                 assert_eq!(bytes, ORIGINAL, "view: {with_view}, turn {turn}");
                 assert_eq!(size, ORIGINAL.len() as u64);
-                // The author rewrites it in place, then replaces it with another file.
+                // The author rewrites the module in place, then replaces it with another file.
                 match turn {
                     0 => fs::write(folder.path().join("part.py"), REWRITTEN).unwrap(),
                     _ => {
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_no_module_through_link_of_call() {
+    fn loads_modules_only_through_links_on_disk() {
         let (mut imports, folder) = started(&Limits::default(), true);
         std::os::unix::fs::symlink("part.py", folder.path().join("link.py")).unwrap();
         fs::create_dir(folder.path().join("lib")).unwrap();

@@ -8,7 +8,7 @@ use super::*;
 type BoundedWork = fn(&Fixture) -> Result<(), Errno>;
 
 #[test]
-fn view_enforces_byte_limit_and_counts_freed_bytes() {
+fn view_enforces_byte_limit_and_reuses_freed_bytes() {
     /// A file and its entry, with a name of one character.
     const FILE: usize = 512 + 160 + 1;
     fn open(f: &Fixture, path: &str) -> Result<FileHandle, Errno> {

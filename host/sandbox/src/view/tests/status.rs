@@ -11,7 +11,7 @@ impl Fixture {
         status.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    fn handle(&self, path: &str) -> Arc<FolderNode> {
+    fn open_folder(&self, path: &str) -> Arc<FolderNode> {
         let mode = OpenMode {
             read: true,
             ..OpenMode::default()
@@ -89,7 +89,7 @@ fn removed_folder_stays_empty() {
     fixture.unlink("sub/deep/five");
     fixture.mkdir("made");
     for path in ["sub/deep", "made"] {
-        let folder = fixture.handle(path);
+        let folder = fixture.open_folder(path);
         fixture.rmdir(path);
         let made = fixture.view.make_folder(&folder, "x");
         assert_eq!(made, Err(Errno::NOENT), "{path}");
@@ -106,9 +106,9 @@ fn removed_folder_stays_empty() {
 }
 
 #[test]
-fn refuses_disk_folder_that_becomes_outside_link() {
+fn refuses_folder_replaced_by_link_to_outside() {
     let fixture = fixture();
-    let sub = fixture.handle("sub");
+    let sub = fixture.open_folder("sub");
     let path = fixture.folder.path();
     fs::rename(path.join("sub"), path.join("gone")).unwrap();
     symlink("/", path.join("sub")).unwrap();
@@ -121,7 +121,7 @@ fn moved_folder_ignores_later_changes_on_disk() {
     let fixture = fixture();
     fixture.rename("sub", "moved");
     fs::write(fixture.folder.path().join("sub/late"), "late").unwrap();
-    let folder = fixture.handle("moved");
+    let folder = fixture.open_folder("moved");
     let mut listing = fixture.view.list(&folder).unwrap();
     assert_eq!(names(&mut listing, 9), ["deep", "three"]);
     let late = fixture.view.status_at(&folder, "late", true);

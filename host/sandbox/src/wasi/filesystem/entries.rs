@@ -58,7 +58,7 @@ pub(in crate::wasi) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmti
     Ok(())
 }
 
-/// Returns the trap of a trait's function that [`link`] replaces, so it never runs.
+/// Returns a trap, for the functions of traits that [`link`] replaces and that never run.
 pub(super) fn replaced<T>() -> FsResult<T> {
     Err(FsError::trap(wasmtime::format_err!(
         "this function is replaced when it is linked"
@@ -105,7 +105,7 @@ impl ImportState {
         self.checked(renamed)
     }
 
-    /// Reads the next entry of a listing. Skips entries that the view hides.
+    /// Reads the next entry of a listing. Skips entries that are left out or that the view hides.
     pub(in crate::wasi) async fn next_entry(
         &mut self,
         mut turn: HostTurn,

@@ -150,7 +150,7 @@ fn refuses_every_change_through_handles_of_the_disk() {
     let mut files = &mut imports;
     let (file, root) = (|| borrowed(file), || borrowed(root));
     let (old, new) = (|| "file".to_owned(), || "new".to_owned());
-    let (keep, now) = (PathFlags::empty(), || NewTimestamp::Now);
+    let (no_follow, now) = (PathFlags::empty(), || NewTimestamp::Now);
     let answers = [
         files.write_via_stream(file(), 0).map(drop),
         files.append_via_stream(file()).map(drop),
@@ -160,8 +160,8 @@ fn refuses_every_change_through_handles_of_the_disk() {
         files.set_times(file(), now(), now()),
         files.write(file(), Vec::new(), 0).map(drop),
         files.create_directory_at(root(), new()),
-        files.set_times_at(root(), keep, old(), now(), now()),
-        files.link_at(root(), keep, old(), root(), new()),
+        files.set_times_at(root(), no_follow, old(), now(), now()),
+        files.link_at(root(), no_follow, old(), root(), new()),
         remove_folder(files, root().rep(), &old()),
         rename(files, root().rep(), &old(), &new()),
         files.symlink_at(root(), old(), new()),
@@ -243,16 +243,16 @@ fn every_function_refuses_other_mounts() {
     let (mut imports, root) = call(Path::new("/dev"));
     let mut imports = &mut imports;
     let link = format!("{below}/link");
-    let (follow, keep) = (PathFlags::SYMLINK_FOLLOW, PathFlags::empty());
+    let (follow, no_follow) = (PathFlags::SYMLINK_FOLLOW, PathFlags::empty());
     for (path, flags) in [
         ("shm", follow),
         (&below, follow),
-        (&below, keep),
-        (&link, keep),
+        (&below, no_follow),
+        (&link, no_follow),
     ] {
         let reading = (OpenFlags::empty(), DescriptorFlags::READ);
         let path = || path.to_owned();
-        let asked = [
+        let answers = [
             imports
                 .open_at(borrowed(root), flags, path(), reading.0, reading.1)
                 .map(drop),
@@ -262,7 +262,7 @@ fn every_function_refuses_other_mounts() {
                 .map(drop),
             imports.readlink_at(borrowed(root), path()).map(drop),
         ];
-        for (which, answer) in asked.into_iter().enumerate() {
+        for (which, answer) in answers.into_iter().enumerate() {
             let error = answer.map_err(|error| error.downcast().unwrap());
             let refused = matches!(error, Err(Code::CrossDevice));
             assert!(refused, "{which} of {}: {error:?}", path());

@@ -64,7 +64,7 @@ fn counts_skipped_disk_entries() {
         directory_entries: 3,
         ..Limits::default()
     };
-    for (removed, end) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
+    for (removed, stop) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
         let (folder, mut imports, root) = call_within(&limits);
         std::fs::remove_file(folder.path().join("file")).unwrap();
         for name in 0..removed {
@@ -77,8 +77,8 @@ fn counts_skipped_disk_entries() {
         }
         let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
         let next = next_entry(files, listing);
-        assert_eq!(next.is_err(), end.is_some(), "{removed}");
-        assert_eq!(imports.stop, end, "{removed}");
+        assert_eq!(next.is_err(), stop.is_some(), "{removed}");
+        assert_eq!(imports.stop, stop, "{removed}");
     }
 }
 
@@ -93,7 +93,7 @@ fn counts_entries_read_for_remove_and_rename() {
     let rename: Operation = |files, root| super::rename(files, root, "full", "moved");
     let replace: Operation = |files, root| super::rename(files, root, "empty", "full");
     for (operation, name) in [(remove, "remove"), (rename, "rename"), (replace, "replace")] {
-        for (hidden, end) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
+        for (hidden, stop) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
             let (folder, mut imports, root) = call_within(&limits);
             std::fs::create_dir(folder.path().join("empty")).unwrap();
             std::fs::create_dir(folder.path().join("full")).unwrap();
@@ -106,8 +106,8 @@ fn counts_entries_read_for_remove_and_rename() {
                     .unwrap();
             }
             let done = operation(files, root);
-            assert_eq!(done.is_ok(), end.is_none(), "{name} {hidden}");
-            assert_eq!(imports.stop, end, "{name} {hidden}");
+            assert_eq!(done.is_ok(), stop.is_none(), "{name} {hidden}");
+            assert_eq!(imports.stop, stop, "{name} {hidden}");
         }
     }
 }

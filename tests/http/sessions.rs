@@ -1,4 +1,4 @@
-//! Clients of revisions with sessions: notifications and cancellation.
+//! Clients that speak a protocol revision with sessions: notifications and cancellation.
 
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;

@@ -3,7 +3,8 @@
 //! The crate `skillhost` writes records and chains them. This crate has the parts that a host
 //! does not always need: keys, signatures, and reading a log.
 
-// Modules are in the order of their layers, lowest first. A module uses only those above it.
+// Modules are in the order of their layers, lowest first. A module uses only those above
+// it in this list.
 
 // Keys and their files.
 mod key;

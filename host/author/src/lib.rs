@@ -1,7 +1,7 @@
 //! The program `skillhost-author`: makes, builds and tests tool projects. `skillhost` runs it
 //! for verbs that `skillhost` itself does not have.
 
-// Shared modules, lowest first: a module uses only those above it.
+// Shared modules, lowest first: a module uses only those above it in this list.
 
 mod trace;
 

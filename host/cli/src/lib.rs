@@ -1,7 +1,7 @@
 //! The command line of `skillhost`: parses it, runs a verb, prints the error, and returns the
 //! exit code. Each verb has a file of its name.
 
-// Shared modules, lowest layer first: a module uses only modules above it.
+// Shared modules, lowest layer first: a module uses only modules above it in this list.
 // `cargo xtask layers` checks this.
 
 mod suggest;

@@ -11,7 +11,7 @@
 //! To add a transport, add a module that serves handlers. A [`Handler`] is cheap to clone,
 //! and all clones answer from one host.
 
-// The lowest layer first: a module uses only modules that come before it in this list.
+// The lowest layer first: a module uses only those above it in this list.
 
 // The number of values in JSON, and their memory.
 mod values;

@@ -86,7 +86,7 @@ pub struct LiveHost {
     /// The offer after the last change.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
-    /// The clients whose protocol revision has sessions. They need not subscribe.
+    /// The clients that speak a protocol revision with sessions. They need not subscribe.
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
     faults: FaultLog,

@@ -26,7 +26,7 @@ impl AcceptedForms {
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(ACCEPT).iter();
         let is_any = values.all(|value| value.as_bytes().trim_ascii().is_empty());
-        let accepts = |media_type| is_any || precise_range(headers, media_type) == Some(true);
+        let accepts = |media_type| is_any || is_accepted(headers, media_type) == Some(true);
         Self {
             json: accepts(JSON),
             event_stream: accepts(EVENT_STREAM),
@@ -75,7 +75,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 
 /// Returns whether the most precise range that covers a media type accepts it. Returns `None` if no
 /// range covers it.
-fn precise_range(headers: &HeaderMap, media_type: &str) -> Option<bool> {
+fn is_accepted(headers: &HeaderMap, media_type: &str) -> Option<bool> {
     let kind = media_type.split('/').next().unwrap_or_default();
     let kind = format!("{kind}/*");
     [media_type, &kind, "*/*"].iter().find_map(|wanted| {

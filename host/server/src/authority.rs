@@ -106,7 +106,7 @@ fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), Certi
     Ok(())
 }
 
-/// Checks that a client's key may sign a handshake. It may if its certificate names no usage.
+/// Checks that a client's key may sign a handshake, or that its certificate names no key usage.
 fn check_client_key(certificate: &[u8]) -> Result<(), CertificateError> {
     let extensions = extensions(certificate).ok_or(CertificateError::BadEncoding)?;
     let signs = |(id, usage): &(&[u8], &[u8])| {
@@ -144,7 +144,7 @@ pub(crate) fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()>
     is_authority(certificate).map(drop)
 }
 
-/// Checks that a certificate is valid now and may sign those of clients.
+/// Checks that a certificate is valid now and may sign certificates of clients.
 pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     ensure!(
         is_authority(certificate)? && may_sign_for_clients(certificate),
@@ -161,7 +161,8 @@ pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Resul
 fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
     let usage = KeyUsage::server_auth();
-    // webpki checks the time first, then that it is not an authority, and its issuer last.
+    // webpki checks the time first, then that the certificate is not an authority's, then its
+    // issuer.
     let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
     match checked {
         Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
@@ -171,8 +172,8 @@ fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns whether a certificate may sign certificates of clients. Its key usage and its purposes
-/// must allow that, where it names them.
+/// Returns whether a certificate may sign certificates of clients. If it names a key usage or
+/// purposes, they must allow that.
 fn may_sign_for_clients(certificate: &[u8]) -> bool {
     let Some(extensions) = extensions(certificate) else {
         return false;
@@ -212,7 +213,7 @@ fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 }
 
 fn extension(element: Element<'_>) -> Option<(&[u8], &[u8])> {
-    // The flag `critical` can be between them.
+    // The flag `critical` can stand between the identifier and the value.
     let id = elements(element.contents).next()?;
     let value = elements(element.contents).last()?;
     (id.tag == 0x06 && value.tag == 0x04).then_some((id.contents, value.contents))
@@ -289,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn authorities_may_sign_for_clients() {
+    fn accepts_authorities_that_may_sign_for_clients() {
         use ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
         use KeyUsagePurpose::{CrlSign, DigitalSignature, KeyCertSign};
         for (usages, purposes, is_accepted) in [
@@ -322,7 +323,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn keys_of_clients_may_sign() {
+    fn accepts_client_keys_that_may_sign() {
         use KeyUsagePurpose::{DigitalSignature, KeyAgreement, KeyCertSign, KeyEncipherment};
         for (usages, is_accepted) in [
             (vec![], true),
@@ -359,7 +360,7 @@ pub(crate) mod tests {
         for length in 0..certificate.len() {
             assert!(!may_sign_for_clients(&certificate[..length]), "{length}");
         }
-        // No byte makes it panic.
+        // No changed byte causes a panic.
         for index in 0..certificate.len() {
             for byte in [0, 0x7f, 0x80, 0x81, 0x82, 0x83, 0xff] {
                 let mut changed = certificate.to_vec();

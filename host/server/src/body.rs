@@ -30,7 +30,7 @@ enum BodyError {
 }
 
 /// Reads the body of a request, and grows a lease by its bytes. Returns a refusal if the body is
-/// too large or too slow, if it comes in too many pieces, or if too few bytes are left.
+/// too large or too slow, if it comes in too many pieces, or if the lease cannot grow.
 pub(crate) async fn read(
     body: Body,
     headers: &HeaderMap,
@@ -49,8 +49,8 @@ pub(crate) async fn read(
     }
 }
 
-/// Copies the pieces of a body into one buffer. A piece would keep the whole buffer that it was
-/// read into.
+/// Copies the pieces of a body into one buffer. Without the copy, each piece would occupy the
+/// whole buffer into which it was read.
 async fn collect(mut body: Body, max_bytes: usize, lease: &mut Lease) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::new();
     let mut pieces = 0;
@@ -108,17 +108,17 @@ mod tests {
     use super::*;
     use crate::budget::{Budget, Holder};
 
-    /// A body of equal pieces. Panics if a piece is still held when the next is read.
+    /// A body of equal pieces. Panics if a piece still exists when the next is read.
     struct Pieces {
         size: usize,
         left: usize,
-        held: Arc<()>,
+        existing: Arc<()>,
     }
 
-    /// The bytes of a piece, and the buffer that they keep.
+    /// A piece, which counts as existing until it is dropped.
     struct Piece {
         bytes: Vec<u8>,
-        _held: Arc<()>,
+        _existing: Arc<()>,
     }
 
     impl AsRef<[u8]> for Piece {
@@ -135,14 +135,15 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            assert_eq!(Arc::strong_count(&self.held), 1, "an earlier piece is held");
+            let count = Arc::strong_count(&self.existing);
+            assert_eq!(count, 1, "an earlier piece exists");
             if self.left == 0 {
                 return Poll::Ready(None);
             }
             self.left -= 1;
             let piece = Piece {
                 bytes: vec![b'x'; self.size],
-                _held: Arc::clone(&self.held),
+                _existing: Arc::clone(&self.existing),
             };
             Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
         }
@@ -153,7 +154,7 @@ mod tests {
         let body = Body::new(Pieces {
             size,
             left: count,
-            held: Arc::default(),
+            existing: Arc::default(),
         });
         let limits = HttpLimits {
             body: max_bytes,
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keeps_no_piece_of_a_body() {
+    async fn drops_each_piece_before_the_next() {
         assert_eq!(read_pieces(1000, 10, 10_000).await, Ok(10_000));
         assert_eq!(read_pieces(1000, 10, 9_999).await, Err(413));
     }

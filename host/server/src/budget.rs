@@ -82,7 +82,7 @@ impl Budget {
         }
     }
 
-    /// Returns a lease of one unit, or `None` if there is none left for the holder.
+    /// Returns a lease of one unit, or `None` if the holder gets no more.
     pub(crate) fn lease(self: &Arc<Self>, holder: Holder) -> Option<Lease> {
         let mut lease = self.empty_lease(holder);
         lease.grow(1).then_some(lease)
@@ -198,7 +198,7 @@ impl ClientUsage {
         };
     }
 
-    /// Returns the number of a client's units that are common ones.
+    /// Returns the number of a client's units beyond its reserved ones.
     fn beyond_own(&self, units: usize) -> usize {
         units.saturating_sub(self.own)
     }

@@ -1,6 +1,6 @@
-//! The event stream of changes, for clients of revisions with sessions. Every such client gets all
-//! changes, so the server stores nothing about it. Clients of revision 2026-07-28 use
-//! `subscriptions/listen` instead.
+//! The event stream of changes, for clients that speak a protocol revision with sessions. Each of
+//! them gets all changes in its scope, so the server stores nothing about it. Clients of revision
+//! 2026-07-28 use `subscriptions/listen` instead.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::headers::{FIRST_WITH_METHOD, PROTOCOL_VERSION};
 use skillhost_mcp::Changes;
 
 /// The time after which an idle stream sends a comment. Guards against: a balancer that closes
-/// silent connections, and a client that leaves unnoticed.
+/// silent connections, and a client that disconnects unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Returns whether a GET request asks for the event stream. Revisions that name methods in headers

@@ -2,7 +2,8 @@
 //! is evicted when there are too many.
 //!
 //! A connection starts on the thread that accepted it. If its first request is a probe, that thread
-//! answers and closes it; otherwise the connection moves to the runtime of the protocol.
+//! answers the probe and closes the connection. Otherwise the connection moves to the runtime of
+//! the protocol.
 
 use std::convert::Infallible;
 use std::io;
@@ -75,17 +76,17 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts connections until the server shuts down. Returns those that are still busy.
+    /// Accepts connections until the server shuts down. Returns those that are still open.
     pub(crate) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
-        let mut open = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             // Frees finished tasks first, so that a flood of connections does not pile them up.
-            while open.try_join_next().is_some() {}
+            while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
-                () = self.shutdown.cancelled() => return open,
+                () = self.shutdown.cancelled() => return connections,
                 accepted = listeners.accept() => accepted,
-                Some(_) = open.join_next() => continue,
+                Some(_) = connections.join_next() => continue,
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
@@ -97,14 +98,14 @@ impl Acceptor {
             if let Some(slot) = self.slots.acquire(peer) {
                 let span = tracing::error_span!("http", %peer);
                 let served = self.serve(stream, peer, Arc::new(slot));
-                open.spawn(served.instrument(span));
-                // Its first bytes must be read before the next connection can evict it.
+                connections.spawn(served.instrument(span));
+                // The first bytes of a connection must be read before the next one can evict it.
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                 self.metrics.count_response("none", 503);
                 // A peer that expects TLS cannot read the refusal.
                 if self.tls.is_none() {
-                    open.spawn(refuse(stream, peer, permit));
+                    connections.spawn(refuse(stream, peer, permit));
                 }
             }
         }

@@ -172,17 +172,17 @@ impl Gate {
 async fn admit_client(identity: Identity, mut request: Request, next: Next) -> Response {
     let Identity { client, expiry } = identity;
     let slot = request.extensions().get::<Arc<ConnectionSlot>>();
-    let count = byte_counter(&client, slot);
+    let count_bytes = byte_counter(&client, slot);
     let key = client::key(&client);
     if !slot.is_none_or(|slot| slot.protect_for(key)) {
-        count(0);
+        count_bytes(0);
         // The remaining slots are for other peers.
         return and_close(busy("connections"));
     }
     let is_for_metrics = request.uri().path() == METRICS_PATH;
     // Counts every request, before its body is read.
     let counted_request = client.count_request();
-    count(0);
+    count_bytes(0);
     if let Err(error) = counted_request {
         if is_for_metrics || *request.method() != Method::POST {
             return over_budget(&error);
@@ -195,10 +195,10 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     }
     request.extensions_mut().insert(Arc::clone(&client));
     request.extensions_mut().insert(expiry);
-    let count_sent = count.clone();
-    let request = request.map(|body| inspect(body, move |_| count_sent(0)));
+    let count_received = count_bytes.clone();
+    let request = request.map(|body| inspect(body, move |_| count_received(0)));
     let response = next.run(request).await;
-    response.map(|body| inspect(body, count))
+    response.map(|body| inspect(body, count_bytes))
 }
 
 /// Returns a function that counts bytes for a client: its argument, the bytes of a response, and

@@ -48,8 +48,8 @@ impl HostCheck {
     ///
     /// # Errors
     ///
-    /// If a host or an origin is not valid, or if the server listens on every address and has no
-    /// host.
+    /// If a host or an origin is not valid, or if the server listens on every address and `hosts`
+    /// is empty.
     pub(crate) fn new(
         hosts: &[String],
         origins: &[String],
@@ -157,7 +157,8 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Returns the value of a header, which may be missing. Returns `None` if it occurs twice.
+/// Returns the value of a header, or `Some(None)` if the header is missing. Returns `None` if it
+/// occurs twice.
 fn at_most_one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn own_origin_has_scheme_host_and_port_of_the_server() {
+    fn own_origin_matches_server_scheme_host_and_port() {
         let hosts = ["h.example".to_owned()];
         let address = "10.0.0.1:443".parse().unwrap();
         let [plain, tls] =

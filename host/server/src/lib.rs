@@ -4,7 +4,7 @@
 //! The server works with any handler of rmcp. Each request gets a new one, because the server
 //! stores nothing between requests.
 
-// The lowest layer first: a module uses only those above it.
+// The lowest layer first: a module uses only those above it in this list.
 
 mod client;
 mod budget;
@@ -192,17 +192,17 @@ impl Server {
         let name = sockets.to_string();
         let cannot = || cannot_serve(&name);
         let address = sockets.address();
-        let checked = address.unwrap_or(LOCAL_ADDRESS);
+        let checked_address = address.unwrap_or(LOCAL_ADDRESS);
         match sockets.path() {
             Some(path) => Self::check_unix(path, &options)?,
-            None => Self::check(checked, &options)?,
+            None => Self::check(checked_address, &options)?,
         }
         if let Some(token) = options.token.take() {
             options.clients = options.clients.with_unnamed(token)?;
         }
         options.clients = options.clients.with_opener(options.opener.clone());
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        let host_check = HostCheck::new(hosts, origins, checked, options.tls.is_some());
+        let host_check = HostCheck::new(hosts, origins, checked_address, options.tls.is_some());
         let host_check = Arc::new(host_check.with_context(cannot)?);
         let connections = slots::affordable_connections(options.limits.connections);
         let clients = options.clients.len();
@@ -248,8 +248,8 @@ impl Server {
         self
     }
 
-    /// Sends these changes to clients of revisions with sessions, on the stream that such a client
-    /// opens by GET. By default a GET is refused.
+    /// Sends these changes to clients that speak a protocol revision with sessions, on the stream
+    /// that they open by GET. By default a GET is refused.
     #[must_use]
     pub fn changes(mut self, changes: Receiver<Changes>) -> Self {
         self.changes = Some(changes);
@@ -294,16 +294,16 @@ impl Server {
         let listeners = self.listeners;
         let forced = shutdown.forced().clone();
         let served = self.thread.run(async move {
-            let mut open = acceptor.accept(listeners).await;
+            let mut connections = acceptor.accept(listeners).await;
             tokio::select! {
-                () = join_all(&mut open) => return 0,
+                () = join_all(&mut connections) => return 0,
                 () = tokio::time::sleep(limits.shutdown_time) => {}
                 () = forced.cancelled() => {}
             }
-            let aborted = open.len();
+            let aborted = connections.len();
             abort.cancel();
-            let _ = tokio::time::timeout(FINAL_WRITE_TIME, join_all(&mut open)).await;
-            open.shutdown().await;
+            let _ = tokio::time::timeout(FINAL_WRITE_TIME, join_all(&mut connections)).await;
+            connections.shutdown().await;
             aborted
         });
         served.await.unwrap_or_else(|error| {
@@ -378,8 +378,8 @@ fn cannot_serve(address: impl Display) -> String {
     format!("cannot serve at `{address}`")
 }
 
-async fn join_all(open: &mut JoinSet<()>) {
-    while open.join_next().await.is_some() {}
+async fn join_all(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
 }
 
 /// Answers `/readyz`, which tells balancers whether to send new requests.

@@ -162,7 +162,7 @@ impl Listeners {
                 let peer = stream.peer_cred()?;
                 let peer = Peer::Process {
                     user: peer.uid(),
-                    // A process that this process's PID namespace does not show has no number.
+                    // A process outside this process's PID namespace has no number here.
                     process: peer.pid().map_or(0, i32::cast_unsigned),
                 };
                 return Ok((Stream::Unix(stream), peer));

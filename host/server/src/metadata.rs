@@ -15,7 +15,7 @@ pub(crate) fn serve(router: Router, paths: &[String], document: String) -> Route
         let response = response.clone();
         router.route(path, get(move || std::future::ready(response.clone())))
     };
-    // Take a segment that begins with `*` or `:` literally.
+    // Without this, axum panics on a segment that begins with `*` or `:`.
     let router = router.without_v07_checks();
     paths.iter().fold(router, add)
 }

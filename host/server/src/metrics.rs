@@ -141,7 +141,7 @@ impl Default for Metrics {
 struct MetricTable(Registry);
 
 impl MetricTable {
-    /// Adds a number without a unit that rises and falls.
+    /// Adds a number that rises and falls and has no unit.
     fn gauge(&mut self, name: &str, help: &str) -> Gauge {
         self.single((name, None), help, Gauge::default())
     }

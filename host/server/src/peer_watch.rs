@@ -1,9 +1,9 @@
 //! Notices that the peer of a connection is gone, so that its call can end.
 //!
 //! A peer may close only its sending side and still read the response. Until the server sends
-//! something, TCP does not tell such a peer from one that is gone. So the server sends interim
-//! responses, `100 Continue`, which every client of HTTP/1.1 skips. If the peer is gone, its
-//! machine then resets the connection.
+//! something, TCP does not distinguish such a peer from one that is gone. So the server sends
+//! interim responses, `100 Continue`, which every client of HTTP/1.1 skips. If the peer is gone,
+//! its machine then resets the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,8 @@ const INTERIM_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct PeerWatch {
     stream: Stream,
     is_encrypted: bool,
-    /// True while part of a response waits to be written. An interim response would end up inside.
+    /// True while part of a response waits to be written. An interim response would then be sent
+    /// in the middle of that response.
     has_unwritten: Arc<AtomicBool>,
     response: Receiver<ResponseState>,
 }
@@ -70,12 +71,12 @@ impl PeerWatch {
         }
         tokio::select! {
             () = self.stream.write_closed() => {}
-            () = self.probe() => {}
+            () = self.ask() => {}
         }
     }
 
     /// Sends interim responses while a request has no response. Returns if the peer is gone.
-    async fn probe(&self) {
+    async fn ask(&self) {
         let mut response = self.response.clone();
         loop {
             let state = *response.borrow_and_update();

@@ -1,4 +1,5 @@
-//! The budget for the bytes of responses that are not yet written, and the turns of large ones.
+//! The budget for the bytes of responses that are not yet written, and the turns in which large
+//! responses are serialized.
 
 use std::sync::Arc;
 

@@ -129,7 +129,7 @@ impl Sessions {
             return MessageKind::Other;
         };
         match self.in_flight().entry(key.clone()) {
-            // If two requests in flight have the same id, it names only the first.
+            // If two requests in flight have the same id, the id names only the first.
             Entry::Occupied(_) => MessageKind::Other,
             Entry::Vacant(entry) => {
                 let cancelled = entry.insert(CancellationToken::new()).clone();
@@ -162,15 +162,16 @@ impl Sessions {
     }
 }
 
-/// Returns whether the parameters of a message name a revision of the protocol. Those of a
-/// handshake must.
+/// Returns whether the parameters of a message name a revision of the protocol. A handshake must
+/// name one.
 fn names_version(message: RawJson<'_>) -> bool {
     let params = message.member("params");
     let version = params.and_then(|params| params.member("protocolVersion"));
     version.is_some_and(|version| version.read::<String>().is_ok())
 }
 
-/// Returns whether this client may use the session id of a request. Returns true without one.
+/// Returns whether this client may use the session id of a request. Returns true if the request
+/// has none.
 pub(crate) fn may_use(headers: &HeaderMap, client: &Client) -> bool {
     let mut ids = headers.get_all(SESSION_ID).iter();
     ids.all(|id| {

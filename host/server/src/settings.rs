@@ -97,7 +97,7 @@ declare_limits! {
         requests: usize, Count "512" in 1, u32::MAX;
         against "peers that ask faster than guests answer"
 
-        /// Bytes of the bodies of these requests, and of the values that are parsed
+        /// Bytes of the bodies of requests to `/mcp`, and of the values that are parsed
         /// from them. The response to a further request says that the server is busy.
         bodies: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
         against "peers that send many large requests at a time"
@@ -125,8 +125,8 @@ declare_limits! {
         request_time: Duration, Time "60s" in 1, DAY;
         against "a call that never ends"
 
-        /// Longest time in which a peer may read less than 256 KiB of a response
-        /// that waits for it.
+        /// Longest time in which a peer may read less than 256 KiB while the rest of
+        /// a response waits to be sent.
         write_time: Duration, Time "30s" in 1, DAY;
         against "a peer that asks and does not read"
 

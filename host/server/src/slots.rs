@@ -1,4 +1,4 @@
-//! The slots of connections. When all are taken, a new connection evicts another one: first one
+//! The slots of connections. When all are in use, a new connection evicts another one: first one
 //! that has sent nothing, then one without a whole request, then one whose last request had no
 //! token. In each group, the oldest is evicted first. So a new peer gets a slot, however many
 //! others are silent.
@@ -39,8 +39,8 @@ const PEER_DIVISOR: usize = 2;
 /// The number of connections whose memory is worth returning when most of them have ended.
 const MANY_CONNECTIONS: usize = 16;
 
-/// The number of leading bits of an IPv6 address that identify one peer. A host chooses the others
-/// freely.
+/// The number of leading bits of an IPv6 address that identify one peer. A host chooses the other
+/// bits freely.
 const IPV6_PEER_BITS: u8 = 64;
 
 /// The maximum number of descriptors that are left for calls and files.
@@ -305,12 +305,12 @@ impl EvictionOrder {
         self.unrequested.len() + self.requested.len()
     }
 
-    /// Returns the first connection to evict. Keeps up to `unrequested` connections without a
+    /// Returns the first connection to evict. Spares up to `max_spared` connections without a
     /// request while others have sent one.
-    fn first(&self, unrequested: usize) -> Option<u64> {
+    fn first(&self, max_spared: usize) -> Option<u64> {
         let requested = self.requested.values().next();
         let first = match requested {
-            Some(_) if self.unrequested.len() <= unrequested => requested,
+            Some(_) if self.unrequested.len() <= max_spared => requested,
             _ => self.unrequested.values().next().or(requested),
         };
         first.copied()

@@ -15,9 +15,11 @@ fn peer(address: IpAddr) -> Peer {
     Peer::Address((address, 0).into())
 }
 
-fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionSlot>>) -> Vec<bool> {
-    let open = connections.into_iter();
-    open.map(|slot| !slot.evicted.is_cancelled()).collect()
+fn are_open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionSlot>>) -> Vec<bool> {
+    let connections = connections.into_iter();
+    connections
+        .map(|slot| !slot.evicted.is_cancelled())
+        .collect()
 }
 
 #[test]
@@ -44,29 +46,29 @@ fn evicts_oldest_silent_unprotected_connection() {
     }
     // The silent connections were evicted, the oldest first.
     let evicted: Vec<_> = (0..14)
-        .filter(|index| !open(&connections)[*index])
+        .filter(|index| !are_open(&connections)[*index])
         .collect();
     assert_eq!(evicted, [3, 5, 6, 7, 8, 9]);
     for connection in &connections[11..] {
         connection.set_requested();
     }
-    let take = |peers: std::ops::Range<u8>, connections: &mut Vec<_>| {
+    let acquire = |peers: std::ops::Range<u8>, connections: &mut Vec<_>| {
         for peer in peers {
             connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
         }
     };
     // Two connections without a request stay as long as others have sent one.
-    take(14..16, &mut connections);
-    let open_now = open([1, 4, 10, 14, 15].map(|index| &connections[index]));
+    acquire(14..16, &mut connections);
+    let open_now = are_open([1, 4, 10, 14, 15].map(|index| &connections[index]));
     assert_eq!(open_now, [false, true, false, true, true]);
     drop(protection);
-    take(16..17, &mut connections);
+    acquire(16..17, &mut connections);
     connections[15].set_requested();
     connections[16].set_requested();
     // Then connections with requests are evicted, by the time at which their last request began or
     // ended.
-    take(17..19, &mut connections);
-    let open_now = open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
+    acquire(17..19, &mut connections);
+    let open_now = are_open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
     assert_eq!(open_now, [true, true, true, false, false, true, false]);
 }
 
@@ -81,7 +83,7 @@ fn new_connections_survive_many_requests() {
         let new: Vec<_> = (0..reserve(limit))
             .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
-        assert!(open(&new).into_iter().all(|is_open| is_open), "{limit}");
+        assert!(are_open(&new).into_iter().all(|is_open| is_open), "{limit}");
         assert!(new[0].protect_for(None), "{limit}");
     }
 }
@@ -105,7 +107,7 @@ fn keeps_some_slots_unprotected() {
             assert!(!connections[limit - 1].protect_for(None));
         }
         assert!(connections[0].protect_for(None));
-        // Without a token it is unprotected, and another one can be protected.
+        // Without a token the connection is unprotected, and another one can be protected.
         connections[0].set_requested();
         connections[0].forget_client();
         if protected < limit {
@@ -153,45 +155,45 @@ fn clients_share_protectable_slots() {
 #[test]
 fn limits_each_address_except_trusted_proxies() {
     let slots = slots(8, &["10.0.0.9", "2001:db8::/32"]);
-    let take = |peer| Arc::new(slots.acquire(peer).unwrap());
-    let other = take(ipv4_peer(1));
-    let own: Vec<_> = (0..6).map(|_| take(ipv4_peer(2))).collect();
-    assert_eq!(open([&other]), [true]);
-    assert_eq!(open(&own), [false, false, true, true, true, true]);
-    let mapped = take(peer("::ffff:10.0.0.2".parse().unwrap()));
-    assert_eq!(open(&own), [false, false, false, true, true, true]);
+    let acquire = |peer| Arc::new(slots.acquire(peer).unwrap());
+    let other = acquire(ipv4_peer(1));
+    let own: Vec<_> = (0..6).map(|_| acquire(ipv4_peer(2))).collect();
+    assert_eq!(are_open([&other]), [true]);
+    assert_eq!(are_open(&own), [false, false, true, true, true, true]);
+    let mapped = acquire(peer("::ffff:10.0.0.2".parse().unwrap()));
+    assert_eq!(are_open(&own), [false, false, false, true, true, true]);
     drop((own, mapped));
-    let take_from = |last: u16| {
-        take(peer(
+    let acquire_from = |last: u16| {
+        acquire(peer(
             Ipv6Addr::new(0x2001, 0xdb9, 0, 0, last, 0, 0, 1).into(),
         ))
     };
-    let same_network: Vec<_> = (0..5).map(take_from).collect();
-    assert_eq!(open(&same_network), [false, true, true, true, true]);
+    let same_network: Vec<_> = (0..5).map(acquire_from).collect();
+    assert_eq!(are_open(&same_network), [false, true, true, true, true]);
     drop(same_network);
     // A server at an IPv6 address sees IPv4 peers in this form.
     let mapped = peer("::ffff:10.0.0.9".parse().unwrap());
     for proxy in [ipv4_peer(9), mapped] {
-        let proxied: Vec<_> = (0..5).map(|_| take(proxy)).collect();
-        assert_eq!(open(&proxied), [true; 5], "{proxy}");
+        let proxied: Vec<_> = (0..5).map(|_| acquire(proxy)).collect();
+        assert_eq!(are_open(&proxied), [true; 5], "{proxy}");
     }
     let proxied: Vec<_> = (0..2)
-        .map(|_| take(peer("2001:db8:7::1".parse().unwrap())))
+        .map(|_| acquire(peer("2001:db8:7::1".parse().unwrap())))
         .collect();
-    assert_eq!(open(proxied.iter().chain([&other])), [true; 3]);
+    assert_eq!(are_open(proxied.iter().chain([&other])), [true; 3]);
 }
 
 #[test]
 fn limits_each_user_across_processes() {
     let slots = slots(8, &[]);
-    let take = |user, process| {
+    let acquire = |user, process| {
         let slot = slots.acquire(Peer::Process { user, process });
         Arc::new(slot.unwrap())
     };
-    let other = take(1, 1);
-    let own: Vec<_> = (0..6).map(|process| take(2, process)).collect();
-    assert_eq!(open([&other]), [true]);
-    assert_eq!(open(&own), [false, false, true, true, true, true]);
+    let other = acquire(1, 1);
+    let own: Vec<_> = (0..6).map(|process| acquire(2, process)).collect();
+    assert_eq!(are_open([&other]), [true]);
+    assert_eq!(are_open(&own), [false, false, true, true, true, true]);
 }
 
 #[test]
@@ -224,11 +226,13 @@ fn error_names_invalid_trusted_proxy() {
 #[test]
 fn each_ipv6_network_has_its_own_limit() {
     let slots = slots(8, &[]);
-    let take = |network: u16, host| {
+    let acquire = |network: u16, host| {
         let address = Ipv6Addr::new(0x2001, 0xdb9, 0, network, 0, 0, 0, host);
         Arc::new(slots.acquire(peer(address.into())).unwrap())
     };
     let hosts = (0..4).flat_map(|host| [(0, host), (1, host)]);
-    let connections: Vec<_> = hosts.map(|(network, host)| take(network, host)).collect();
-    assert_eq!(open(&connections), [true; 8]);
+    let connections: Vec<_> = hosts
+        .map(|(network, host)| acquire(network, host))
+        .collect();
+    assert_eq!(are_open(&connections), [true; 8]);
 }

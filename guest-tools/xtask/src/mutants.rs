@@ -211,4 +211,58 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn filters_select_tests() {
+        let root = workspace::root().unwrap();
+        let functions = functions(&root);
+        let mut useless = Vec::new();
+        for module in read(&root).unwrap() {
+            let sources = module
+                .files
+                .iter()
+                .map(|file| match file.split_once("/src/") {
+                    Some((folder, _)) => format!("{folder}/src/"),
+                    None => file.clone(),
+                });
+            let sources: Vec<String> = sources.collect();
+            let selects = |folders: &[String], filter: &str| {
+                let filter = filter.trim_start_matches("--skip=");
+                functions.iter().any(|(file, path)| {
+                    path.contains(filter) && folders.iter().any(|folder| file.starts_with(folder))
+                })
+            };
+            let of_unit = module.unit.iter().filter(|it| !selects(&sources, it));
+            let tests = ["tests/".to_owned()];
+            let of_suite = module.suite.iter().filter(|it| !selects(&tests, it));
+            let filters = of_unit.chain(of_suite);
+            useless.extend(filters.map(|filter| format!("{}: {filter}", module.name)));
+        }
+        assert_eq!(useless, [""; 0]);
+    }
+
+    /// Returns the files and paths of all functions, and of the tests that `tests/escapes` runs by
+    /// name.
+    ///
+    /// A function may be in the file's module or in the module `tests` in it, so it has two paths.
+    fn functions(root: &Path) -> Vec<(String, String)> {
+        let pattern = "fn [a-z0-9_]+|\"[a-z_]+::[a-z0-9_]+\"";
+        let mut git = Command::new("git");
+        git.current_dir(root);
+        let output = git.args(["grep", "--untracked", "-oE", pattern, "--", "*.rs"]);
+        let found = String::from_utf8(output.output().unwrap().stdout).unwrap();
+        let paths = found.lines().flat_map(|line| {
+            let (file, found) = line.split_once(':').unwrap();
+            let Some(name) = found.strip_prefix("fn ") else {
+                return vec![(file.to_owned(), found.trim_matches('"').to_owned())];
+            };
+            let module = file.trim_end_matches(".rs").replace('/', "::");
+            let paths = [
+                format!("{module}::{name}"),
+                format!("{module}::tests::{name}"),
+            ];
+            paths.map(|path| (file.to_owned(), path)).into()
+        });
+        paths.collect()
+    }
 }

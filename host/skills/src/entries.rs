@@ -72,7 +72,7 @@ impl EntryCursor {
         let is_left_out = match (&self.left_out, self.folder.fd()) {
             (Some(left_out), Ok(folder)) => {
                 let volume = left_out.volume.as_ref();
-                volume.is_some_and(|volume| volume.lists_elsewhere(folder, &entry.name))
+                volume.is_some_and(|volume| volume.is_listed_elsewhere(folder, &entry.name))
                     || left_out.names.has(folder, &entry.name)
             }
             _ => false,

@@ -53,7 +53,7 @@ pub struct FolderEvent {
 }
 
 impl Inotify {
-    /// Creates an instance without watches. If the opener has a broker, the broker adds watches.
+    /// Creates an instance without watches. [`Self::add`] uses the broker of the opener, if any.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl Inotify {
         let _ = inotify::remove_watch(&self.file, watch);
     }
 
-    /// Passes the events of one read to `handle`. Returns whether there were any.
-    pub fn read(&self, mut handle: impl FnMut(FolderEvent)) -> bool {
+    /// Passes the events of one read to `on_event`. Returns whether there were any.
+    pub fn read(&self, mut on_event: impl FnMut(FolderEvent)) -> bool {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.file, &mut buffer);
         let mut has_events = false;
@@ -90,7 +90,7 @@ impl Inotify {
                 return has_events;
             };
             has_events = true;
-            handle(FolderEvent {
+            on_event(FolderEvent {
                 watch: event.wd(),
                 flags: event.events(),
                 name: event

@@ -41,8 +41,8 @@ pub fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
 }
 
 /// Opens a file that holds a secret. It must belong to the user of this process or to root. Nobody
-/// else may have the right to read or write it, and only users in `trust` the right to change its
-/// path.
+/// else may have the right to read or write it. Only users in `trust` may have the right to change
+/// its path.
 ///
 /// One exception: a group of this process may also have the right to read a file of root if the
 /// process does not run as root, because it could not read the file otherwise.
@@ -79,7 +79,7 @@ pub fn has_access_list(file: &File) -> bool {
 }
 
 /// Opens a public file. It must belong to the user of this process or to root. Nobody else may
-/// have the right to write it, and only users in `trust` the right to change its path.
+/// have the right to write it. Only users in `trust` may have the right to change its path.
 ///
 /// # Errors
 ///
@@ -113,8 +113,8 @@ fn open_own(
     Ok(file)
 }
 
-/// Appends a line to the file of consent, through the broker if there is one. Creates a missing
-/// file that only its owner can read.
+/// Appends a line to the file of consent, through the broker if there is one. Creates the
+/// file if it is missing, with rights for its owner alone.
 ///
 /// # Errors
 ///
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn checks_files_that_the_broker_opens() {
-        // Unreadable even for root.
+        // Even root cannot read this file.
         let path = Path::new("/proc/sys/vm/drop_caches");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, "opened").unwrap();
@@ -295,7 +295,7 @@ mod tests {
                 let is_named =
                     error.is_none_or(|error| error.contains(&*at(folder).to_string_lossy()));
                 assert!(is_named, "{folder} {mode:o}");
-                // A user that the operator trusts is allowed to change it.
+                // Users that the operator trusts may replace the file.
                 let everyone = Trust::new().and(Principal::Everyone);
                 assert!(open(&at("mount/key"), &everyone, &Opener::DIRECT).is_ok());
             }

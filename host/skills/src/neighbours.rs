@@ -33,14 +33,14 @@ const MIN_SIMILARITY: f64 = 0.85;
 pub struct Entries {
     /// The names.
     pub names: Vec<String>,
-    /// The number of further names of any type.
+    /// The number of further names, even if the guard refuses some of them.
     pub more: usize,
 }
 
 /// The target of a path that leaves the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WayOut {
-    /// A path in the parent folder.
+    /// A path relative to the parent folder.
     Beside(String),
     /// An absolute path.
     Absolute(String),
@@ -56,7 +56,7 @@ pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
         && let Some(name) = names.get(checked)
     {
         checked += 1;
-        listed.extend(readable(&opened, name));
+        listed.extend(permitted_path(&opened, name));
     }
     Some(Entries {
         more: names.len() - checked,
@@ -77,17 +77,17 @@ pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
         .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .collect();
     similar.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-    let readable = similar
+    let permitted = similar
         .iter()
-        .filter_map(|(_, path)| readable(folder, path));
-    readable.take(MAX_SIMILAR).collect()
+        .filter_map(|(_, path)| permitted_path(folder, path));
+    permitted.take(MAX_SIMILAR).collect()
 }
 
 /// Returns the target of a path that leaves the folder, directly or by a link. Resolves
 /// links as text.
 pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
     let mut rest: VecDeque<String> = VecDeque::new();
-    let mut at: Vec<String> = Vec::new();
+    let mut resolved: Vec<String> = Vec::new();
     let mut target = path.to_owned();
     for _ in 0..=MAX_LINKS {
         if target.len() > MAX_PATH_BYTES {
@@ -105,15 +105,15 @@ pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
             match part.as_str() {
                 "" | "." => {}
                 ".." => {
-                    if at.pop().is_none() {
+                    if resolved.pop().is_none() {
                         let rest: Vec<String> = rest.into();
                         return Some(WayOut::Beside(rest.join("/")));
                     }
                 }
                 _ => {
-                    at.push(part);
-                    if let Ok(target) = folder.link_target(Path::new(&at.join("/"))) {
-                        at.pop();
+                    resolved.push(part);
+                    if let Ok(target) = folder.link_target(Path::new(&resolved.join("/"))) {
+                        resolved.pop();
                         break target.into_os_string().into_string().ok()?;
                     }
                 }
@@ -136,7 +136,7 @@ pub fn plain(path: &str) -> String {
 }
 
 /// Returns a path if the guard permits it. Adds a slash to the path of a folder.
-fn readable(folder: &Folder, path: &str) -> Option<String> {
+fn permitted_path(folder: &Folder, path: &str) -> Option<String> {
     match folder.lookup(Path::new(path), true).ok()? {
         PathTarget::File(_) => Some(path.to_owned()),
         PathTarget::Folder(_) => Some(format!("{path}/")),
@@ -150,8 +150,8 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
     }
 }
 
-/// Returns the names in a folder that a call can write in a path, and whether each is a folder. A
-/// link to a folder does not count as one.
+/// Returns the names in a folder that a path in a call can contain, and whether each is a folder. A
+/// link to a folder does not count as a folder.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = folder.entries().into_iter().flatten().flatten();
     entries.take(max).filter_map(|entry| {
@@ -209,7 +209,7 @@ fn similarity(wanted: &str, path: &str) -> f64 {
     let (wanted_stem, path_stem) = (stem_of(wanted_name), stem_of(path_name));
     let has_part = |long: &str, short: &str| short.len() > 2 && long.contains(short);
     let same_folder = wanted.strip_suffix(wanted_name) == path.strip_suffix(path_name);
-    let nearer = if same_folder { 0.02 } else { 0.0 };
+    let folder_bonus = if same_folder { 0.02 } else { 0.0 };
     if wanted == path {
         1.0
     } else if ends_with(wanted, path) {
@@ -219,11 +219,11 @@ fn similarity(wanted: &str, path: &str) -> f64 {
     } else if wanted_name == path_name {
         0.97
     } else if wanted_stem == path_stem {
-        0.94 + nearer
+        0.94 + folder_bonus
     } else if has_part(path_stem, wanted_stem) || has_part(wanted_stem, path_stem) {
-        0.88 + nearer
+        0.88 + folder_bonus
     } else {
-        strsim::jaro_winkler(wanted_stem, path_stem).min(0.9) + nearer
+        strsim::jaro_winkler(wanted_stem, path_stem).min(0.9) + folder_bonus
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_no_entry_that_the_guard_refuses() {
+    fn lists_no_entry_that_the_guard_refuses() {
         let (root, folder) = skill(
             &["a.md", "b.md", "dir/c.md", "one.md"],
             &[("b2.md", "/etc/passwd"), ("d.md", "../x"), ("e.md", "a.md")],

@@ -40,8 +40,8 @@ pub const DEFAULT_NAMES: [&str; 23] = [
     "venv",
 ];
 
-/// The names that a skill may also give to a folder of its own. Lists leave out such a folder only
-/// if it is a Python environment, which has [`ENVIRONMENT_FILE`].
+/// The names that ordinary folders of a skill may also have. Lists leave out a folder with such a
+/// name only if it is a Python environment, which has [`ENVIRONMENT_FILE`].
 const ENVIRONMENTS: [&str; 2] = ["env", "venv"];
 
 /// The file that every Python environment has.
@@ -82,8 +82,8 @@ impl OmittedNames {
         }
     }
 
-    /// Returns whether lists of a folder leave out the entry with this name. They leave out a
-    /// symlink if the path of its target contains such a name.
+    /// Returns whether lists of a folder leave out the entry with this name. They also leave out a
+    /// symlink if the path of its target contains an omitted name.
     pub fn has(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         let mut path = PathBuf::from(name);
         for _ in 0..MAX_LINKS {
@@ -101,14 +101,16 @@ impl OmittedNames {
 
     /// Returns whether a path contains a name that is left out.
     fn has_in(&self, folder: BorrowedFd<'_>, path: &Path) -> bool {
-        let mut above = PathBuf::new();
+        let mut prefix = PathBuf::new();
         path.components().any(|part| {
-            above.push(part);
+            prefix.push(part);
             let Component::Normal(name) = part else {
                 return false;
             };
             let name = name.to_str().filter(|name| self.0.contains(*name));
-            name.is_some_and(|name| !ENVIRONMENTS.contains(&name) || is_environment(folder, &above))
+            name.is_some_and(|name| {
+                !ENVIRONMENTS.contains(&name) || is_environment(folder, &prefix)
+            })
         })
     }
 }
@@ -151,7 +153,7 @@ impl Volume {
 
     /// Returns whether lists show the entry's files at another path. This holds for a generation,
     /// and for a symlink into one, except the symlink `NAME` to `..data/NAME`.
-    pub(crate) fn lists_elsewhere(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+    pub(crate) fn is_listed_elsewhere(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         if self.is_current(name) || is_generation(name) {
             return true;
         }
@@ -177,7 +179,7 @@ fn is_generation(name: &OsStr) -> bool {
         && end.iter().all(u8::is_ascii_digit)
 }
 
-/// Returns whether an entry of a Kubernetes volume is a symlink to the current generation.
+/// Returns whether an entry of a Kubernetes volume is the symlink `NAME` to `..data/NAME`.
 pub(crate) fn is_volume_link(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
     let target = rustix::fs::readlinkat(folder, name, Vec::new());
     target.is_ok_and(|target| {

@@ -44,8 +44,8 @@ pub(crate) fn is_in_initial_namespace() -> bool {
 }
 
 /// Returns whether all groups have the same numbers here as in the initial user namespace.
-/// Otherwise a group can have another number outside, with members that the account files here
-/// do not list.
+/// Otherwise a group can have another number outside this namespace, and members that the account
+/// files here do not list.
 pub(crate) fn has_groups_of_initial_namespace() -> bool {
     NAMESPACE.maps_all_groups
 }

@@ -114,7 +114,7 @@ pub fn section(catalog: &Catalog, style: Style, budget: usize, finder: SkillFind
     section_of(catalog, catalog.names(), style, budget, finder)
 }
 
-/// Returns the section for skills with these names, sorted.
+/// Returns the section for the skills with these names, which must be sorted.
 pub fn section_of(
     catalog: &Catalog,
     names: Vec<String>,
@@ -124,8 +124,8 @@ pub fn section_of(
 ) -> Section {
     let mut names = names.into_iter();
     let mut skills = Vec::new();
-    let mut least = cost(style.frame().0) + cost(style.frame().1);
-    let mut next = None;
+    let mut min_cost = cost(style.frame().0) + cost(style.frame().1);
+    let mut first_omitted = None;
     let mut reading = ReadBudget::default();
     let mut unread = 0;
     while let Some(name) = names.next() {
@@ -138,42 +138,42 @@ pub fn section_of(
             reading.leave_out();
             continue;
         };
-        least += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
-        if least > units(budget) {
-            next = Some(name);
+        min_cost += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
+        if min_cost > units(budget) {
+            first_omitted = Some(name);
             break;
         }
         skills.push(skill);
     }
     let fits = |text: &str| cost(text) <= units(budget);
-    let mut left_out = names.len() + usize::from(next.is_some() || unread > 0);
+    let mut left_out = names.len() + usize::from(first_omitted.is_some() || unread > 0);
     let (text, cut_at) = if left_out == 0
         && let whole = style.render(&skills, None, "")
         && fits(&whole)
     {
         (whole, None)
     } else {
-        let render = |skills: &[Skill], cut, left_out, next: &Option<String>| {
-            let note = style.note(left_out, next.as_deref(), finder);
+        let render = |skills: &[Skill], cut, left_out, first_omitted: &Option<String>| {
+            let note = style.note(left_out, first_omitted.as_deref(), finder);
             style.render(skills, Some(cut), &note)
         };
         // The note on omitted skills needs tokens itself.
-        while !fits(&render(&skills, MIN_DESCRIPTION, left_out, &next))
+        while !fits(&render(&skills, MIN_DESCRIPTION, left_out, &first_omitted))
             && let Some(last) = skills.pop()
         {
             left_out += 1;
-            next = Some(last.name);
+            first_omitted = Some(last.name);
         }
         let (mut cut, mut too_long) = (MIN_DESCRIPTION, MAX_DESCRIPTION + 1);
         while cut + 1 < too_long {
             let middle = cut.midpoint(too_long);
-            if fits(&render(&skills, middle, left_out, &next)) {
+            if fits(&render(&skills, middle, left_out, &first_omitted)) {
                 cut = middle
             } else {
                 too_long = middle
             }
         }
-        (render(&skills, cut, left_out, &next), Some(cut))
+        (render(&skills, cut, left_out, &first_omitted), Some(cut))
     };
     Section {
         text,
@@ -191,8 +191,8 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     let style = Style::List;
     let frame = cost(style.frame().0);
     let bare = names.iter().map(|name| cost(&list_line(name, "", None)));
-    let mut left = units(budget).checked_sub(frame);
-    if left.is_none_or(|left| bare.sum::<usize>() > left) {
+    let mut remaining = units(budget).checked_sub(frame);
+    if remaining.is_none_or(|remaining| bare.sum::<usize>() > remaining) {
         return false;
     }
     let mut reading = ReadBudget::default();
@@ -206,8 +206,8 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
             continue;
         };
         let line = cost(&style.line(&skill, None));
-        left = left.and_then(|left| left.checked_sub(line));
-        if left.is_none() {
+        remaining = remaining.and_then(|remaining| remaining.checked_sub(line));
+        if remaining.is_none() {
             return false;
         }
     }
@@ -217,19 +217,25 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
 /// Estimates the tokens of a text: a token is four bytes, or one Chinese, Japanese or
 /// Korean character.
 pub fn tokens(text: &str) -> usize {
-    cost(text).div_ceil(UNITS)
+    cost(text).div_ceil(UNITS_PER_TOKEN)
 }
 
 /// The units per token in this estimate. A unit is a byte, or a quarter of a CJK character.
-const UNITS: usize = 4;
+const UNITS_PER_TOKEN: usize = 4;
 
 fn units(tokens: usize) -> usize {
-    tokens.saturating_mul(UNITS)
+    tokens.saturating_mul(UNITS_PER_TOKEN)
 }
 
 /// Returns the units of a text.
 fn cost(text: &str) -> usize {
-    let cost = |c: char| if is_cjk(c) { UNITS } else { c.len_utf8() };
+    let cost = |c: char| {
+        if is_cjk(c) {
+            UNITS_PER_TOKEN
+        } else {
+            c.len_utf8()
+        }
+    };
     text.chars().map(cost).sum()
 }
 
@@ -305,16 +311,16 @@ impl Style {
                 format!(
                     "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    \
                      <location>{}</location>\n  </skill>\n",
-                    escape(&one_line(&skill.name)),
-                    escape(&description),
-                    escape(&one_line(&format!("{}/{file}", skill.name))),
+                    escape_xml(&one_line(&skill.name)),
+                    escape_xml(&description),
+                    escape_xml(&one_line(&format!("{}/{file}", skill.name))),
                 )
             }
         }
     }
 
-    /// Returns the note on omitted skills. `next` is the first omitted skill, if it was read.
-    fn note(self, left_out: usize, next: Option<&str>, finder: SkillFinder) -> String {
+    /// Returns the note on omitted skills. `first_omitted` is `None` if that skill was not read.
+    fn note(self, left_out: usize, first_omitted: Option<&str>, finder: SkillFinder) -> String {
         if left_out == 0 {
             return String::new();
         }
@@ -322,10 +328,10 @@ impl Style {
             SkillFinder::Find => {
                 ": call find_skills(query='<what the task needs>') to find the right one".to_owned()
             }
-            SkillFinder::List => match next.filter(|next| is_short_line(next)) {
-                Some(next) => {
-                    let next = quoted(next);
-                    format!(": call list_skills(cursor='{next}') to list them")
+            SkillFinder::List => match first_omitted.filter(|name| can_be_cursor(name)) {
+                Some(name) => {
+                    let cursor = escape_quotes(name);
+                    format!(": call list_skills(cursor='{cursor}') to list them")
                 }
                 None => ": call list_skills() to list all".to_owned(),
             },
@@ -335,7 +341,7 @@ impl Style {
         let note = format!("{left_out}, last by name, did not fit{how}.");
         match self {
             Self::List => format!("{note}\n"),
-            Self::Xml => format!("  <note>{}</note>\n", escape(&note)),
+            Self::Xml => format!("  <note>{}</note>\n", escape_xml(&note)),
         }
     }
 }
@@ -351,7 +357,7 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
         let _ = write!(
             line,
             " — call read_skill(skill_name='{}') to load instructions when relevant",
-            quoted(&name),
+            escape_quotes(&name),
         );
     }
     line.push('\n');
@@ -360,12 +366,12 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
 
 /// Returns whether a name fits into a note unchanged, even with the smallest budget. A changed
 /// cursor could skip a skill.
-fn is_short_line(name: &str) -> bool {
+fn can_be_cursor(name: &str) -> bool {
     name.len() <= MAX_CURSOR && one_line(name) == name
 }
 
 /// Returns a name escaped for single quotes.
-fn quoted(name: &str) -> String {
+fn escape_quotes(name: &str) -> String {
     name.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
@@ -409,7 +415,7 @@ fn shortened(text: &str, max: usize) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

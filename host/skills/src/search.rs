@@ -30,8 +30,9 @@ pub trait SkillIndex: Send + Sync {
     /// must not affect the result: neither its coverage, nor which words count as rare or
     /// unknown.
     ///
-    /// Ends soon if the work of its thread is [abandoned](crate::blocking::is_abandoned). The
-    /// result may then be incomplete, because it is dropped.
+    /// Returns soon if the work of the calling thread is
+    /// [abandoned](crate::blocking::is_abandoned). The result may then be incomplete, because the
+    /// caller drops it.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 

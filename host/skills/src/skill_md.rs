@@ -67,11 +67,11 @@ fn open_first(
 fn all_spellings() -> impl Iterator<Item = String> {
     let upper = SPELLINGS[1];
     let letters = upper.bytes().filter(u8::is_ascii_alphabetic).count();
-    (0..1_u32 << letters).map(move |lower| {
-        let mut left = letters;
+    (0..1_u32 << letters).map(move |lower_bits| {
+        let mut bit = letters;
         let spelled = upper.chars().map(|letter| {
-            left -= usize::from(letter.is_ascii_alphabetic());
-            if lower >> left & 1 == 1 {
+            bit -= usize::from(letter.is_ascii_alphabetic());
+            if lower_bits >> bit & 1 == 1 {
                 letter.to_ascii_lowercase()
             } else {
                 letter
@@ -121,7 +121,7 @@ pub(crate) fn exists_in(parent: BorrowedFd<'_>, folder: &str) -> bool {
 }
 
 /// Returns whether a listed folder has a documentation file in any spelling. Adds the number of
-/// entries that it reads to `entries`, and stops once that exceeds `max`.
+/// entries that it reads to `entries`, and stops once `entries` exceeds `max`.
 pub(crate) fn is_in_list(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
     let found = listed.map_while(|entry| {
         *entries += 1;

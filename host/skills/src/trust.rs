@@ -34,7 +34,7 @@ pub use own_folder::own_folder;
 /// Reads and opens the system's files that a confined process needs for checks of trust.
 pub fn read_before_confinement() {
     own_user::read_before_confinement();
-    fuse::read_before_confinement();
+    fuse::open_before_confinement();
 }
 
 /// The users and groups who are allowed to change the files that the host trusts, besides root
@@ -94,7 +94,7 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// If somebody else can change a step of its path, or a step cannot be read.
+    /// If an untrusted user can change a step of its path, or a step cannot be read.
     pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
         PathWalk::new(self).check_to_end(path, false)
     }
@@ -103,7 +103,7 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// If somebody else can replace the file or folder.
+    /// If an untrusted user can replace the file or folder.
     pub fn check_ancestors(&self, path: &Path) -> Result<(), TrustError> {
         match self.check(path) {
             // The end is checked last, so an earlier step is changeable.

@@ -135,7 +135,7 @@ impl SkillContents {
                 let inner = join(&path, name);
                 let volume = volume.as_ref();
                 if let Some(volume) = volume
-                    && volume.lists_elsewhere(handle.as_fd(), &entry.name)
+                    && volume.is_listed_elsewhere(handle.as_fd(), &entry.name)
                 {
                     // Lists show a file of the current generation only through the symlink
                     // with its name, so they leave out a file without such a symlink.

@@ -79,7 +79,7 @@ fn refuses_a_mount_inside_a_folder() {
     }
 }
 
-/// Makes a folder with a file, a link to it and a folder.
+/// Makes a folder with `dir/file`, and a hard link and a symlink to this file.
 fn sample() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("dir")).unwrap();
@@ -114,8 +114,8 @@ fn reports_the_same_status_as_the_system() {
     }
     let followed = guarded.status_at(Path::new("link"), true).unwrap();
     assert_eq!(followed.kind, FileType::RegularFile);
-    let own = guarded.status().unwrap();
-    assert_eq!(own.kind, FileType::Directory);
+    let root_status = guarded.status().unwrap();
+    assert_eq!(root_status.kind, FileType::Directory);
 }
 
 #[test]
@@ -170,13 +170,17 @@ fn detects_a_changed_or_replaced_folder() {
     };
     assert!(is_unchanged(&first, "dir", false));
     std::os::unix::fs::symlink("dir", root.path().join("to-dir")).unwrap();
-    for (name, follow, same) in [
+    for (name, follow, expected) in [
         ("to-dir", true, true),
         ("to-dir", false, false),
         ("other", false, false),
         ("none", false, false),
     ] {
-        assert_eq!(is_unchanged(&first, name, follow), same, "{name} {follow}");
+        assert_eq!(
+            is_unchanged(&first, name, follow),
+            expected,
+            "{name} {follow}"
+        );
     }
     std::fs::rename(root.path().join("dir"), root.path().join("was")).unwrap();
     std::fs::create_dir(root.path().join("dir")).unwrap();
@@ -286,7 +290,7 @@ fn asks_the_broker_at_any_depth() {
         let Ok(PathTarget::Folder(folder)) = found else {
             panic!("{found:?}");
         };
-        // Unreadable even for root.
+        // Even root cannot read `drop_caches`.
         for (folder, path) in [(&root, "vm/drop_caches"), (&folder, "drop_caches")] {
             let text = folder.open_file(Path::new(path)).map(io::read_to_string);
             let text = text.map(Result::unwrap).ok();

@@ -151,7 +151,7 @@ fn section_counts_omitted_skills_and_names_the_tool() {
 }
 
 #[test]
-fn lowest_budget_fits_the_fixed_text() {
+fn fixed_text_fits_the_lowest_budget() {
     for long in ["n".repeat(255), "'".repeat(255), "'".repeat(64)] {
         let (_root, catalog) = catalog(&[(long, "x".repeat(1000))]);
         for style in [Style::List, Style::Xml] {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn hides_exactly_the_invisible_characters_of_unicode() {
+    fn hidden_characters_match_the_unicode_tables() {
         let hidden = hidden();
         let wrong: Vec<String> = ('\0'..=char::MAX)
             .filter(|c| is_hidden(*c) != hidden.is_match(c.encode_utf8(&mut [0; 4])))

@@ -1,7 +1,7 @@
 //! Verbatim parts of JSON.
 //!
 //! serde_json's `RawValue` does the same. But its feature makes every parser of a `Value`
-//! treat an object with one magic key as JSON in a string, even in text from outside.
+//! replace an object with one magic key by the JSON in its string, even in untrusted text.
 
 use std::borrow::Cow;
 
@@ -94,8 +94,8 @@ impl<'j> Iterator for Parts<'j> {
     type Item = RawJson<'j>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let between = |at| WHITE_SPACE.contains(&at) || at == ',' || at == ':';
-        let rest = self.0.trim_start_matches(between);
+        let is_separator = |c| WHITE_SPACE.contains(&c) || c == ',' || c == ':';
+        let rest = self.0.trim_start_matches(is_separator);
         let length = length(rest.as_bytes())?;
         let (part, rest) = rest.split_at(length);
         self.0 = rest;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_makes_a_string_json() {
+    fn no_magic_key_parses_a_string_as_json() {
         let json = r#"{"$serde_json::private::RawValue": "[1]"}"#;
         let value: Value = serde_json::from_str(json).unwrap();
         // If this fails, a crate has enabled the feature `raw_value` of serde_json.

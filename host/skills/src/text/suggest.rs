@@ -59,11 +59,13 @@ mod tests {
     fn names_that_fail_the_check_displace_no_others() {
         let mut names: Vec<String> = (0..40).map(|number| format!("tea{number:02}")).collect();
         names.push("teapot".to_owned());
-        for (most, expected) in [(5, &["teapot"][..]), (40, &[])] {
+        // With 40 more similar names, `teapot` is not among the names to check.
+        for (others, expected) in [(5, &["teapot"][..]), (40, &[])] {
             let names = names.iter().map(String::as_str);
-            let names = names.filter(|name| *name == "teapot" || *name < &*format!("tea{most:02}"));
+            let names =
+                names.filter(|name| *name == "teapot" || *name < &*format!("tea{others:02}"));
             let found = nearest_checked("tea", names, |name| name == "teapot");
-            assert_eq!(found, expected, "{most}");
+            assert_eq!(found, expected, "{others}");
         }
     }
 

@@ -122,7 +122,7 @@ impl Accounts {
         for group in self.groups.iter().filter(|group| group.id == id) {
             for name in &group.members {
                 // A number in this list is a login name.
-                members.insert(self.user_named(name)?);
+                members.insert(self.id_by_name(name)?);
             }
         }
         let is_unlisted =
@@ -140,23 +140,23 @@ impl Accounts {
     }
 
     /// Returns a user's name, or the number as text if the user has no name.
-    pub(super) fn user(&self, id: u32) -> String {
+    pub(super) fn user_name(&self, id: u32) -> String {
         let user = self.users.iter().find(|user| user.id == id);
         user.map_or_else(|| id.to_string(), |user| user.name.clone())
     }
 
     /// Returns a group's name, or the number as text if the group has no name.
-    pub(super) fn group(&self, id: u32) -> String {
+    pub(super) fn group_name(&self, id: u32) -> String {
         let group = self.groups.iter().find(|group| group.id == id);
         group.map_or_else(|| id.to_string(), |group| group.name.clone())
     }
 
     /// Returns the number of a user, from a name or the number itself.
     pub(super) fn user_id(&self, name: &str) -> Option<u32> {
-        number(name).or_else(|| self.user_named(name))
+        number(name).or_else(|| self.id_by_name(name))
     }
 
-    fn user_named(&self, name: &str) -> Option<u32> {
+    fn id_by_name(&self, name: &str) -> Option<u32> {
         let user = self.users.iter().find(|user| user.name == name);
         user.map(|user| user.id)
     }
@@ -209,11 +209,11 @@ mod tests {
             assert_eq!(members(unknown), None, "{unknown}");
         }
         assert_eq!(
-            (accounts.user(1001), accounts.user(7)),
+            (accounts.user_name(1001), accounts.user_name(7)),
             ("bob".into(), "7".into())
         );
         assert_eq!(
-            (accounts.group(100), accounts.group(7)),
+            (accounts.group_name(100), accounts.group_name(7)),
             ("users".into(), "7".into())
         );
     }

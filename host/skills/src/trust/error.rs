@@ -42,7 +42,8 @@ pub(super) enum UntrustedWriter {
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
     Fuse(Option<String>),
-    /// A link of a process, such as `/proc/1/root`. It can open another file than its text names.
+    /// A link of a process, such as `/proc/1/root`. It can lead to another file than its text
+    /// names.
     Process,
     /// Users in an access control list.
     AccessList,
@@ -113,7 +114,7 @@ impl fmt::Display for ChangeableStep {
             ),
             UntrustedWriter::Process => write!(
                 f,
-                "`{path}` is a symlink of a process, which can open another file than its text \
+                "`{path}` is a symlink of a process and can lead to another file than its text \
                  names; name the file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(

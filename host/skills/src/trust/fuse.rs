@@ -28,7 +28,7 @@ static MOUNT_TABLE: LazyLock<Option<Mutex<File>>> =
     LazyLock::new(|| File::open("/proc/self/mountinfo").ok().map(Mutex::new));
 
 /// Opens the mount table, before this process is confined.
-pub(super) fn read_before_confinement() {
+pub(super) fn open_before_confinement() {
     LazyLock::force(&MOUNT_TABLE);
 }
 

@@ -1,5 +1,5 @@
-//! Opens a folder that only the user of this process can write, such as the cache folder. Checks it
-//! before it creates anything in it.
+//! Opens a folder that only the user of this process can write, such as the cache folder. Checks an
+//! existing folder before it creates another inside.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -84,7 +84,7 @@ mod tests {
     fn creates_nothing_in_folders_others_can_write() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        let set = |path: &str, mode| {
+        let set_mode = |path: &str, mode| {
             fs::set_permissions(at(path), Permissions::from_mode(mode)).unwrap();
         };
         for (name, mode, is_allowed) in [
@@ -94,13 +94,13 @@ mod tests {
             ("open", 0o777, false),
         ] {
             fs::create_dir(at(name)).unwrap();
-            set(name, mode);
+            set_mode(name, mode);
             for path in ["deep/er", "direct"] {
                 let path = at(name).join(path);
                 let created = own_folder(&path, &Trust::new());
                 assert_eq!(created.is_ok(), is_allowed, "{path:?}: {created:?}");
                 assert_eq!(path.exists(), is_allowed, "{path:?}");
-                // Now the folder exists.
+                // A second call has the same result.
                 assert_eq!(own_folder(&path, &Trust::new()).is_ok(), is_allowed);
             }
             assert_eq!(
@@ -111,15 +111,15 @@ mod tests {
         }
         // Others can replace this folder.
         fs::create_dir(at("open/there")).unwrap();
-        set("open/there", 0o700);
+        set_mode("open/there", 0o700);
         assert!(own_folder(&at("open/there"), &Trust::new()).is_err());
         // A symlink is followed only to a folder that nobody else can write.
         symlink(at("own"), at("sticky/link")).unwrap();
-        set("own", 0o777);
+        set_mode("own", 0o777);
         assert!(own_folder(&at("sticky/link"), &Trust::new()).is_err());
         assert!(own_folder(&at("sticky/link/new"), &Trust::new()).is_err());
         assert!(!at("own/new").exists());
-        set("own", 0o700);
+        set_mode("own", 0o700);
         assert!(own_folder(&at("sticky/link/new"), &Trust::new()).is_ok());
     }
 }

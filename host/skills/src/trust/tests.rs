@@ -8,19 +8,19 @@ use rustix::io::Errno;
 
 use super::*;
 
-fn mode(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes a folder that holds a folder with a file.
+/// Makes a temporary folder with `folder/file`. Returns it and both paths.
 fn fixture() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let base = tempfile::tempdir().unwrap();
     let folder = fs::canonicalize(base.path()).unwrap().join("folder");
     let file = folder.join("file");
     fs::create_dir(&folder).unwrap();
     fs::write(&file, "").unwrap();
-    mode(&folder, 0o755);
-    mode(&file, 0o644);
+    set_mode(&folder, 0o755);
+    set_mode(&file, 0o644);
     (base, folder, file)
 }
 
@@ -35,16 +35,16 @@ fn refusal(path: &Path) -> Option<String> {
 fn reports_path_owner_and_mode_of_writable_file() {
     let (_base, folder, file) = fixture();
     assert_eq!(refusal(&file), None);
-    mode(&file, 0o646);
+    set_mode(&file, 0o646);
     let message = refusal(&file).unwrap();
     for part in [file.to_str().unwrap(), "owner ", "mode 0646", "chmod o-w"] {
         assert!(message.contains(part), "{message}");
     }
-    mode(&file, 0o644);
-    mode(&folder, 0o757);
+    set_mode(&file, 0o644);
+    set_mode(&folder, 0o757);
     assert!(refusal(&file).unwrap().contains("mode 0757"));
     // A sticky folder protects its entries, but not itself.
-    mode(&folder, 0o1777);
+    set_mode(&folder, 0o1777);
     assert_eq!(refusal(&file), None);
     for end in [folder.clone(), folder.join("."), folder.join("sub/..")] {
         fs::create_dir_all(folder.join("sub")).unwrap();
@@ -63,13 +63,13 @@ fn checks_each_step_of_a_symlink() {
     let link = shared.join("link");
     symlink("../folder", &link).unwrap();
     assert_eq!(refusal(&link.join("file")), None);
-    mode(&shared, 0o777);
+    set_mode(&shared, 0o777);
     assert!(refusal(&link.join("file")).is_some());
-    mode(&shared, 0o755);
-    mode(&folder, 0o777);
+    set_mode(&shared, 0o755);
+    set_mode(&folder, 0o777);
     let message = refusal(&link.join("file")).unwrap();
     assert!(message.contains(folder.to_str().unwrap()), "{message}");
-    mode(&folder, 0o755);
+    set_mode(&folder, 0o755);
     let absolute = shared.join("absolute");
     symlink(&file, &absolute).unwrap();
     assert_eq!(refusal(&absolute), None);
@@ -121,7 +121,7 @@ fn trusts_other_users_and_groups_only_if_named() {
         assert!(check(&user).is_ok());
         chown(path, Some(0), Some(OTHER)).unwrap();
         assert!(check(&Trust::new()).is_ok(), "the group may not write");
-        mode(path, 0o775);
+        set_mode(path, 0o775);
         let message = check(&Trust::new()).unwrap_err();
         assert!(message.contains("`--trust group:54321`"), "{message}");
         assert!(check(&user).is_err());
@@ -131,7 +131,7 @@ fn trusts_other_users_and_groups_only_if_named() {
         assert!(check(&Trust::new()).is_ok());
     }
     // The owner of a symlink can replace it, even in a sticky folder.
-    mode(&folder, 0o1777);
+    set_mode(&folder, 0o1777);
     let link = folder.join("link");
     symlink("file", &link).unwrap();
     assert!(Trust::new().check(&link).is_ok());
@@ -143,7 +143,7 @@ fn trusts_other_users_and_groups_only_if_named() {
 #[test]
 fn refuses_files_with_an_access_control_list() {
     let (_base, _folder, file) = fixture();
-    mode(&file, 0o664);
+    set_mode(&file, 0o664);
     // Version 2: owner rw, user 54321 rw, group r, mask rw, others r.
     let entry = |tag: u16, bits: u16, id: u32| {
         let mut bytes = tag.to_le_bytes().to_vec();
@@ -202,7 +202,7 @@ fn parses_principals_by_name_or_number() {
 fn trusts_group_writable_file_if_each_member_is_trusted() {
     const OTHER: u32 = 54_321;
     let (_base, _folder, file) = fixture();
-    mode(&file, 0o664);
+    set_mode(&file, 0o664);
     let group = fs::metadata(&file).unwrap().gid();
     let me = rustix::process::geteuid().as_raw();
     let passwd = format!("me:x:{me}:{group}::/:\nann:x:{OTHER}:{OTHER}::/:\n");
@@ -225,7 +225,7 @@ fn trusts_group_writable_file_if_each_member_is_trusted() {
 #[test]
 fn members_of_the_overflow_group_are_unknown() {
     let (_base, _folder, file) = fixture();
-    mode(&file, 0o664);
+    set_mode(&file, 0o664);
     let group = overflow_group();
     if chown(&file, None, Some(group)).is_err() {
         return; // Only root can change owners; CI runs as root.
@@ -242,6 +242,6 @@ fn members_of_the_overflow_group_are_unknown() {
         "{error}"
     );
     assert!(check(Trust::new().and(Principal::Group(group))).is_ok());
-    mode(&file, 0o644);
+    set_mode(&file, 0o644);
     assert!(check(Trust::new()).is_ok(), "the group may not write");
 }

@@ -31,7 +31,7 @@ pub(super) struct PathWalk<'a> {
     /// The accounts, read at the first step that a group may change or that is not trusted.
     accounts: OnceCell<Accounts>,
     /// The folder that the walk has reached, without symlinks in its path.
-    at: PathBuf,
+    reached: PathBuf,
     links: usize,
 }
 
@@ -40,7 +40,7 @@ impl<'a> PathWalk<'a> {
         Self {
             trust,
             accounts: OnceCell::new(),
-            at: PathBuf::from("/"),
+            reached: PathBuf::from("/"),
             links: 0,
         }
     }
@@ -66,13 +66,13 @@ impl<'a> PathWalk<'a> {
         self.check_step(Path::new("/"), true)?;
         while let Some(step) = remaining.pop_front() {
             if step == ".." {
-                self.at.pop();
+                self.reached.pop();
                 continue;
             }
-            let next = self.at.join(&step);
+            let next = self.reached.join(&step);
             let found = self.check_step(&next, true)?;
             if !found.metadata.is_symlink() {
-                self.at = next;
+                self.reached = next;
                 continue;
             }
             self.links += 1;
@@ -83,30 +83,30 @@ impl<'a> PathWalk<'a> {
                 .target()
                 .map_err(|cause| TrustError::unreadable(&next, cause))?;
             if target.is_absolute() {
-                self.at = PathBuf::from("/");
+                self.reached = PathBuf::from("/");
             }
             push_steps(&mut remaining, &target);
         }
-        // After a last step `..`, the loop has checked the end only as a step before the end.
-        Ok(self.check_step(&self.at, sticky_end)?.metadata.uid())
+        // The loop accepts a sticky bit at every step, so the end is checked again.
+        Ok(self.check_step(&self.reached, sticky_end)?.metadata.uid())
     }
 
-    /// Checks one step. With `sticky`, a sticky bit protects it.
-    fn check_step(&self, path: &Path, sticky: bool) -> Result<Step, TrustError> {
+    /// Checks one step. With `accepts_sticky`, a sticky bit protects the step.
+    fn check_step(&self, path: &Path, accepts_sticky: bool) -> Result<Step, TrustError> {
         let unreadable = |cause| TrustError::unreadable(path, cause);
         let found = Step::open(path).map_err(unreadable)?;
         let fuse_user = self.trust.untrusted_fuse_user(&found.handle);
         let writer = match fuse_user.map_err(unreadable)? {
             // The user can make up the files of a read-only mount too.
             Some(FuseUser::Number(user)) => {
-                Some(UntrustedWriter::Fuse(Some(self.accounts().user(user))))
+                Some(UntrustedWriter::Fuse(Some(self.accounts().user_name(user))))
             }
             Some(FuseUser::Unknown) => Some(UntrustedWriter::Fuse(None)),
             None if !self.trust.has_everyone() && found.is_link_of_process() => {
                 Some(UntrustedWriter::Process)
             }
             None => self
-                .untrusted_writer(path, &found.metadata, sticky)
+                .untrusted_writer(path, &found.metadata, accepts_sticky)
                 .filter(|_| !found.is_read_only()),
         };
         let Some(writer) = writer else {
@@ -118,7 +118,7 @@ impl<'a> PathWalk<'a> {
             mode: found.metadata.mode() & 0o7777,
             // All users outside the user namespace share this number.
             is_unmapped: owner == overflow_user(),
-            owner: self.accounts().user(owner),
+            owner: self.accounts().user_name(owner),
             writer,
         }))
     }
@@ -128,15 +128,15 @@ impl<'a> PathWalk<'a> {
         &self,
         path: &Path,
         found: &Metadata,
-        sticky: bool,
+        accepts_sticky: bool,
     ) -> Option<UntrustedWriter> {
         if !self.trust.has_user(found.uid()) {
             return Some(UntrustedWriter::Owner);
         }
         let mode = found.mode();
         // In a sticky folder, others can add entries but not replace ours.
-        let sticky = found.is_dir() && mode & 0o1000 != 0 && sticky;
-        if found.is_symlink() || sticky || self.trust.has_everyone() {
+        let is_protected = found.is_dir() && mode & 0o1000 != 0 && accepts_sticky;
+        if found.is_symlink() || is_protected || self.trust.has_everyone() {
             return None;
         }
         if mode & 0o002 != 0 {
@@ -155,7 +155,7 @@ impl<'a> PathWalk<'a> {
         if group == overflow_group() {
             return Some(UntrustedWriter::UnmappedGroup);
         }
-        let name = self.accounts().group(group);
+        let name = self.accounts().group_name(group);
         Some(match self.accounts().unreadable() {
             Some(reason) => UntrustedWriter::UnknownMembers(name, reason.to_owned()),
             None => UntrustedWriter::Group(name),
@@ -174,8 +174,8 @@ fn push_steps(remaining: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// A step of a path, opened without following a symlink. All checks use this open file, even if
-/// the path now leads to another one.
+/// A step of a path, opened without following a symlink. The checks use this open file, even if
+/// the path now leads to another one. Only an access control list is read by path.
 struct Step {
     handle: OwnedFd,
     metadata: Metadata,
@@ -197,8 +197,8 @@ impl Step {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Returns whether this is a link such as `/proc/1/root`. The kernel follows it without its
-    /// text. For example, it can lead into another mount namespace.
+    /// Returns whether this is a link such as `/proc/1/root`. The kernel follows such a link
+    /// without using its text, for example into another mount namespace.
     fn is_link_of_process(&self) -> bool {
         self.metadata.is_symlink()
             && fstatfs(&self.handle).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)

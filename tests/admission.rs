@@ -51,7 +51,7 @@ fn copy_guest(guest: &str, file: &Path) {
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// Writes a guest with one more custom section, and so with other bytes. Returns its digest.
+/// Writes a guest with one more custom section, and so with other bytes. Returns the new digest.
 fn write_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
@@ -81,7 +81,7 @@ fn grant_or_pin_decides_which_component_gets_tool() {
     copy_guest("unchecked.wasm", &first);
     let other = write_other_bytes("unchecked.wasm", &second);
     let plain = setup.builder();
-    // A file beside a granted one gets neither its name nor its grant.
+    // A file beside the granted file gets neither the tool nor the grant.
     let granted = start(&plain.clone().grant("z.wasm", grant_of_all_skills()));
     assert_eq!(
         files_serving(&granted, "raw_read"),
@@ -100,7 +100,7 @@ fn grant_or_pin_decides_which_component_gets_tool() {
         std::slice::from_ref(&second)
     );
     assert!(!can_read(&pinned), "a pin grants nothing");
-    // If the configuration names neither or both, none serves, and the problem names both.
+    // Neither file serves if the configuration names neither or both. Each problem names both.
     let both = plain
         .clone()
         .grant("z.wasm", grant_of_all_skills())
@@ -289,7 +289,7 @@ fn two_changed_components_with_one_tool_need_grant() {
     let (first, second) = (setup.one.join("a.wasm"), setup.one.join("b.wasm"));
     copy_guest("typed.wasm", &first);
     copy_guest("count_lines.wasm", &second);
-    for (builder, takes) in [
+    for (builder, serving) in [
         (setup.builder(), None),
         (
             setup.builder().grant("b.wasm", grant_of_all_skills()),
@@ -300,8 +300,8 @@ fn two_changed_components_with_one_tool_need_grant() {
         write_other_bytes("unchecked.wasm", &first);
         copy_guest("unchecked.wasm", &second);
         let host = block_on(builder.rebuild(&earlier)).unwrap();
-        let takes: Vec<PathBuf> = takes.into_iter().cloned().collect();
-        assert_eq!(files_serving(&host, "raw_read"), takes);
+        let expected: Vec<PathBuf> = serving.into_iter().cloned().collect();
+        assert_eq!(files_serving(&host, "raw_read"), expected);
         assert_eq!(files_serving(&host, "folder"), std::slice::from_ref(&first));
         assert!(host.problems()[0].ends_with("its earlier tools remain"));
         copy_guest("typed.wasm", &first);

@@ -36,7 +36,7 @@ struct Script {
     question: String,
     answers: Vec<Value>,
     /// The messages that the loop must add after each answer.
-    then: Vec<Value>,
+    added: Vec<Value>,
     /// The text that the loop must print.
     text: String,
     tools: Value,
@@ -53,7 +53,7 @@ fn script(format: &str) -> Script {
     Script {
         question: text("question"),
         answers: turns.iter().map(|turn| turn["answer"].clone()).collect(),
-        then: turns
+        added: turns
             .iter()
             .filter_map(|turn| turn.get("then").cloned())
             .collect(),
@@ -70,8 +70,8 @@ impl Script {
         let question = first.last().unwrap().to_string();
         assert!(question.contains(&self.question), "{question}");
         let mut expected = first.clone();
-        let then = self.then.iter().map(Some).chain([None]);
-        for (request, then) in requests.iter().zip(then) {
+        let added = self.added.iter().map(Some).chain([None]);
+        for (request, added) in requests.iter().zip(added) {
             assert!(request.headers["content-type"].starts_with("application/json"));
             assert_eq!(request.body["tools"], self.tools);
             let prompt = request.body[instructions].to_string();
@@ -81,7 +81,8 @@ impl Script {
             );
             assert_eq!(request.body[conversation], Value::from(expected.clone()));
             expected.extend(
-                then.and_then(Value::as_array)
+                added
+                    .and_then(Value::as_array)
                     .into_iter()
                     .flatten()
                     .cloned(),
@@ -91,16 +92,29 @@ impl Script {
 }
 
 /// Runs a block of the page on the sample skills.
-fn run_python(info: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
-    run_python_in(repository(), info, base, key, model, question)
+fn run_python(
+    info: &str,
+    base_variable: &str,
+    key_variable: &str,
+    model: &Model,
+    question: &str,
+) -> Run {
+    run_python_in(
+        repository(),
+        info,
+        base_variable,
+        key_variable,
+        model,
+        question,
+    )
 }
 
 /// Runs a block of the page with `current_dir` as the current folder.
 fn run_python_in(
     current_dir: &Path,
     info: &str,
-    base: &str,
-    key: &str,
+    base_variable: &str,
+    key_variable: &str,
     model: &Model,
     question: &str,
 ) -> Run {
@@ -130,8 +144,11 @@ fn run_python_in(
         .current_dir(current_dir)
         .env("PATH", path.unwrap())
         .env("LANG", "C.UTF-8")
-        .env(base, format!("http://{}{base_path}", model.address))
-        .env(key, "secret-key")
+        .env(
+            base_variable,
+            format!("http://{}{base_path}", model.address),
+        )
+        .env(key_variable, "secret-key")
         .env("MODEL", "scripted");
     finish(command, "")
 }
@@ -356,7 +373,7 @@ fn each_loop_finds_skill_within_8000_tokens() {
             let body = request.body.to_string();
             assert!(body.contains(answer), "{format}: no {answer} in {body}");
         }
-        // The last request holds the instructions, the tools and all calls with answers.
+        // The last request contains the instructions, the tools and all calls with answers.
         let used = tokens(&requests[4].body.to_string());
         assert!(used <= 8000, "{format}: {used} tokens");
     }

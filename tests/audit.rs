@@ -169,9 +169,9 @@ fn records_malformed_calls_over_stdio() {
     let long = json!({"name": "x".repeat(5_000), "arguments": 1});
     session.error("tools/call", long);
     let records = records(&log(&folders));
-    let (last, first) = records.split_last().unwrap();
-    assert_eq!(first.len(), malformed_calls().len());
-    for (record, (_, refusal)) in first.iter().zip(malformed_calls()) {
+    let (last, earlier) = records.split_last().unwrap();
+    assert_eq!(earlier.len(), malformed_calls().len());
+    for (record, (_, refusal)) in earlier.iter().zip(malformed_calls()) {
         assert_refused(record, "stdio", refusal);
     }
     assert_refused(last, "stdio", (&"x".repeat(1_024), "unknown-tool"));
@@ -262,8 +262,8 @@ fn records_the_caller_and_the_cost() {
     }
     // The host's own ids of two calls begin with the same process number.
     let ids = [named, unnamed].map(|record| {
-        let (run, number) = record["call"].as_str().unwrap().split_once('-').unwrap();
-        (run.to_owned(), number.parse::<u64>().unwrap())
+        let (process, number) = record["call"].as_str().unwrap().split_once('-').unwrap();
+        (process.to_owned(), number.parse::<u64>().unwrap())
     });
     assert_eq!((&ids[0].0, ids[0].1 + 1), (&ids[1].0, ids[1].1));
 }
@@ -310,7 +310,7 @@ fn records_the_peer_and_the_trace_over_http() {
 }
 
 #[test]
-fn each_host_digests_with_its_own_key() {
+fn each_host_has_its_own_digest_key() {
     let folders = Folders::new();
     let read = |file: &str| json!({"skill_name": "a", "file_path": file});
     for _ in 0..2 {
@@ -388,16 +388,16 @@ fn withholds_answers_without_a_record() {
     let full = Path::new("/dev/full");
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
-    for (mode, answers) in [(AuditMode::Required, false), (AuditMode::BestEffort, true)] {
+    for (mode, is_answered) in [(AuditMode::Required, false), (AuditMode::BestEffort, true)] {
         let host = build(builder().skills(&folders.root).audit(log(&folders), mode));
         redirect_file(&log(&folders), full);
         let outcome = call(&host, "read_skill", json!({"skill_name": "a"}));
         match outcome {
-            Ok(_) => assert!(answers),
+            Ok(_) => assert!(is_answered),
             Err(CallError::Stopped {
                 stop: Stop::NotRecorded,
                 ..
-            }) => assert!(!answers),
+            }) => assert!(!is_answered),
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -444,7 +444,7 @@ fn redirect_descriptor(number: i32, file: &Path) {
     let file = options.read(true).append(true).open(file).unwrap();
     #[allow(
         unsafe_code,
-        reason = "names a descriptor by its number, to put another in its place"
+        reason = "replaces a descriptor that is known only by its number"
     )]
     // SAFETY: the number is an open descriptor, and it is not closed here.
     let mut target = unsafe { std::os::fd::OwnedFd::from_raw_fd(number) };

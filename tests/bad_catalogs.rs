@@ -46,7 +46,7 @@ fn answers_from_a_catalog_that_changes_constantly() {
     client.request("tools/list", json!({}));
     let mut last = String::new();
     for round in 0..ROUNDS {
-        let (name, seen) = match round % 3 {
+        let (name, expected) = match round % 3 {
             0 => (format!("new-{round:03}"), format!("# new-{round:03}")),
             1 => ("old-000".to_owned(), "# old-000".to_owned()),
             _ => (format!("old-{round:03}"), "not found".to_owned()),
@@ -63,7 +63,7 @@ fn answers_from_a_catalog_that_changes_constantly() {
             }
         }
         let read = ask(&mut client, "read_skill", json!({"skill_name": name}));
-        assert!(read.contains(&seen), "{name}: {read}");
+        assert!(read.contains(&expected), "{name}: {read}");
         let listed = ask(&mut client, "list_skills", json!({"limit": 200}));
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let listed = listed["skills"].as_array().unwrap().iter();

@@ -17,7 +17,7 @@ use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder, call, guests, model_text};
 
 /// The maximum bytes of the built-in tools' definitions, for any catalog.
-const DEFINITIONS: usize = 16 * 1024;
+const MAX_DEFINITION_BYTES: usize = 16 * 1024;
 
 /// An index whose hits the test chooses.
 #[derive(Default)]
@@ -122,22 +122,22 @@ fn definitions_list_200_skills_within_16_kib() {
         (200, &quotes, false),
         (200, &wide, false),
     ];
-    for (count, name, listed) in cases {
+    for (count, name, is_listed) in cases {
         let folders = Folders::new();
         for number in 0..count {
             fs::create_dir(folders.root.join(name(number))).unwrap();
         }
         let index = ScriptedIndex::new(Coverage::All, &[]);
         let host = build(builder_with_index(&folders, &index).search_offer(SearchOffer::Always));
-        assert_eq!(has_enum(&host), listed, "{count} such as {}", name(0));
+        assert_eq!(has_enum(&host), is_listed, "{count} such as {}", name(0));
         let bytes = exchange::mcp_tools(&host.definitions()).to_string().len();
         assert!(
-            bytes < DEFINITIONS,
+            bytes < MAX_DEFINITION_BYTES,
             "{bytes} bytes for {count} such as {}",
             name(0)
         );
     }
-    // The definition lists the granted skills if they are few of many.
+    // The definition lists the granted skills if only a few of many are granted.
     let folders = catalog(300, 6);
     let few = Grant::new().skills(["skill-000?"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("read_skill", few));
@@ -290,8 +290,8 @@ fn find_skills_answers_at_most_8_kib() {
         folders.write(&format!("{name}/SKILL.md"), text);
     }
     let long = "技".repeat(1000);
-    let reasons = [long.as_str(); 50];
-    let hits: Vec<(&str, &[&str])> = names.iter().map(|name| (&**name, &reasons[..])).collect();
+    let matches = [long.as_str(); 50];
+    let hits: Vec<(&str, &[&str])> = names.iter().map(|name| (&**name, &matches[..])).collect();
     let host = build(builder_with_index(
         &folders,
         &ScriptedIndex::new(Coverage::All, &hits),

@@ -29,7 +29,7 @@ fn runs_no_program_in_the_project() {
     for (language, code) in [("python", 0), ("javascript", 0), ("c", 1)] {
         let machine = Machine::with_project(language);
         let canary = machine.path("canary");
-        for trap in [
+        for decoy in [
             "build/venv/bin/python",
             "build/venv/bin/componentize-py",
             "node_modules/.bin/componentize-js",
@@ -42,12 +42,13 @@ fn runs_no_program_in_the_project() {
             "npm",
         ] {
             let script = format!("touch '{}'", canary.display());
-            machine.program.script(&format!("project/{trap}"), &script);
+            machine.program.script(&format!("project/{decoy}"), &script);
         }
         // A symlink into the project, and a folder with such symlinks, are on the PATH.
         symlink("project/node_modules/.bin", machine.path("link")).unwrap();
         fs::create_dir(machine.path("linked")).unwrap();
-        // Not `node`: npm itself would find it there, and only a user would make such a symlink.
+        // There is no symlink to `node`, because npm itself would run it. Only a user would make
+        // such a symlink.
         for name in ["python3", "npm"] {
             let target = machine.project.join(name);
             symlink(target, machine.path("linked").join(name)).unwrap();
@@ -243,8 +244,8 @@ fn waits_for_another_build_of_the_project() {
         machine.environments()[0].clone(),
         machine.project.join("build"),
     ] {
-        let other = fs::File::open(&locked).unwrap();
-        other.lock().unwrap();
+        let lock = fs::File::open(&locked).unwrap();
+        lock.lock().unwrap();
         let mut child = Process::start(&mut machine.command(&["build"]));
         let mut line = String::new();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -254,7 +255,7 @@ fn waits_for_another_build_of_the_project() {
             "{line}"
         );
         assert!(child.try_wait().is_none());
-        drop(other);
+        drop(lock);
         assert!(child.wait().success());
     }
 }
@@ -479,7 +480,7 @@ fn help_warns_that_builds_run_project_code() {
 }
 
 #[test]
-fn searches_no_program_in_project_from_outside() {
+fn build_from_outside_has_no_project_on_path() {
     let machine = Machine::with_project("c");
     let script = format!("echo \"$PATH\" >>\"$LOG.path\"\n{PYTHON}");
     machine.program.script("bin/python3", &script);

@@ -187,8 +187,8 @@ fn each_call_reads_the_current_skill() {
             "fourth",
         ),
     ];
-    for (change, make, expected) in changes {
-        make();
+    for (change, apply, expected) in changes {
+        apply();
         for time in ["at first", "and again"] {
             let text = read();
             assert!(text.starts_with(expected), "{change}, {time}: {text}");

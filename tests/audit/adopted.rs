@@ -15,13 +15,14 @@ use crate::support::watchdog::wait_until;
 
 const FORGED: &str = "nobody_called_this";
 
-/// Returns unsigned records, and the link for the next one.
-fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
+/// Returns unsigned records, and the link for the next record. The first record has `padding` more
+/// bytes.
+fn forged_records(mut link: Link, records: usize, padding: usize) -> (String, Link) {
     let mut text = String::new();
     for number in 0..records {
-        let more = "x".repeat(if number == 0 { more } else { 0 });
+        let padding = "x".repeat(if number == 0 { padding } else { 0 });
         let mut line = format!(
-            "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{FORGED}{more}\",\
+            "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{FORGED}{padding}\",\
              \"outcome\":\"output\"}}"
         )
         .into_bytes();
@@ -33,7 +34,7 @@ fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
     (text, link)
 }
 
-fn next(line: &str) -> Link {
+fn link_after(line: &str) -> Link {
     let line = line.trim_end().as_bytes();
     Link::parse(line).unwrap().next_after(line)
 }
@@ -73,10 +74,10 @@ fn never_proves_a_forged_chain() {
         let host = log.host();
         record(&host, 2);
         let before = fs::read_to_string(&log.path).unwrap();
-        let (chain, _) = forged(Link::FIRST, 50, 0);
+        let (chain, _) = forged_records(Link::FIRST, 50, 0);
         if is_appended {
-            // One record that follows, and a forged chain after it.
-            let (linked, _) = forged(next(before.lines().last().unwrap()), 1, 0);
+            // One record that continues the host's chain, then a forged chain.
+            let (linked, _) = forged_records(link_after(before.lines().last().unwrap()), 1, 0);
             let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
             file.write_all((linked + &chain).as_bytes()).unwrap();
         } else {
@@ -113,14 +114,14 @@ fn finds_a_replaced_last_record() {
         let before = lines[..3].concat();
         let mut junk = String::new();
         if is_renamed {
-            let (records, _) = forged(next(lines[2]), 2, 0);
+            let (records, _) = forged_records(link_after(lines[2]), 2, 0);
             replace(&log, &(before + &records));
         } else {
-            // A longer record replaces the last one. After it come a record with the link that
-            // the host expects next, and one that follows the longer record.
-            let (first, link) = forged(next(lines[2]), 1, lines[3].len());
-            junk = forged(next(lines[3]), 1, 0).0;
-            let forged = [before, first, junk.clone(), forged(link, 1, 0).0].concat();
+            // A longer record replaces the last one. Then come a record with the link that the host
+            // expects next, and a record that continues the longer record's chain.
+            let (first, link) = forged_records(link_after(lines[2]), 1, lines[3].len());
+            junk = forged_records(link_after(lines[3]), 1, 0).0;
+            let forged = [before, first, junk.clone(), forged_records(link, 1, 0).0].concat();
             assert!(forged.len() > text.len());
             let mut options = OpenOptions::new();
             let mut file = options.write(true).truncate(true).open(&log.path).unwrap();
@@ -144,7 +145,7 @@ fn finds_a_replaced_last_record() {
 
 #[test]
 fn continues_a_chain_that_another_process_began() {
-    // The numbers of calls before the two processes meet. A longer chain does not win.
+    // The numbers of calls before both processes use one file. The longer chain does not win.
     for (before, between) in [(3, 1), (1, 3), (0, 1)] {
         let log = SignedLog::new(FEW_CHECKPOINTS);
         let host = log.host();
@@ -182,7 +183,7 @@ fn continues_after_files_it_has_not_seen() {
             record(&other, 2);
             fs::rename(&log.path, log.beside(file)).unwrap();
         }
-        // The idle process continues once after others in the new file.
+        // The idle process appends one record between two of the other process.
         record(&other, 1);
         record(&idle, 1);
         record(&other, 1);
@@ -193,12 +194,14 @@ fn continues_after_files_it_has_not_seen() {
 }
 
 /// Returns the number of descriptors that this process has of a file.
-fn descriptors(of: &Path) -> usize {
-    let of = fs::metadata(of).unwrap();
-    let of = (of.dev(), of.ino());
+fn descriptor_count(path: &Path) -> usize {
+    let wanted = fs::metadata(path).unwrap();
+    let wanted = (wanted.dev(), wanted.ino());
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let files = descriptors.filter_map(|entry| fs::metadata(entry.path()).ok());
-    files.filter(|file| (file.dev(), file.ino()) == of).count()
+    files
+        .filter(|file| (file.dev(), file.ino()) == wanted)
+        .count()
 }
 
 #[test]
@@ -210,8 +213,8 @@ fn follows_a_rotation_while_idle() {
     record(&idle, 1);
     fs::rename(&log.path, log.beside("1")).unwrap();
     record(&other, 2);
-    wait_until("the idle process has the old file", || {
-        descriptors(&log.path) == 2
+    wait_until("the idle process has not opened the new file", || {
+        descriptor_count(&log.path) == 2
     });
     record(&other, 1);
     fs::rename(&log.path, log.beside("2")).unwrap();
@@ -226,14 +229,14 @@ fn follows_a_rotation_while_idle() {
 #[test]
 fn signs_existing_records_before_adding() {
     let log = SignedLog::new(FEW_CHECKPOINTS);
-    replace(&log, &forged(Link::FIRST, 50, 0).0);
+    replace(&log, &forged_records(Link::FIRST, 50, 0).0);
     let mode = fs::metadata(&log.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     record(&log.host(), 1);
     record(&log.host(), 1);
     let report = log.verify(&["audit.jsonl"]);
     assert_eq!((report.before_checkpoint, report.proven), (50, Some(54)));
-    // The host's own records do not count.
+    // A new log begins with a checkpoint, so no record is before it.
     fs::remove_file(&log.path).unwrap();
     record(&log.host(), 5);
     assert_eq!(log.verify(&["audit.jsonl"]).before_checkpoint, 0);

@@ -68,7 +68,7 @@ fn continues_the_chain_after_a_rename() {
     fs::write(&log.path, "").unwrap();
     fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
     record(&host, 2);
-    // Another process notices it later.
+    // The late process notices the rotations only now.
     record(&late, 1);
     drop((host, late));
     let files = ["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"];
@@ -79,18 +79,15 @@ fn continues_the_chain_after_a_rename() {
         assert_eq!(first.get("gap_bytes"), None, "nothing is missing: {file}");
     }
     // A file is missing.
-    let without = log.verify(&[files[0], files[2]]);
-    assert!(
-        without.problems[0].problem.contains("missing"),
-        "{without:?}"
-    );
-    assert_eq!(without.problems[0].line, 1);
+    let report = log.verify(&[files[0], files[2]]);
+    assert!(report.problems[0].problem.contains("missing"), "{report:?}");
+    assert_eq!(report.problems[0].line, 1);
     // The last file alone is a valid start.
     assert_eq!(log.verify(&[files[2]]).problems, []);
 }
 
 #[test]
-fn refuses_a_readable_new_log() {
+fn refuses_a_new_log_with_wrong_mode_or_text() {
     let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 1);
@@ -147,7 +144,7 @@ fn continues_the_chain_after_a_copy() {
 }
 
 #[test]
-fn shows_a_cut_under_a_running_host() {
+fn reports_a_log_cut_while_the_host_runs() {
     let log = SignedLog::new(FEW_CHECKPOINTS);
     let host = log.host();
     record(&host, 5);
@@ -222,13 +219,16 @@ fn continues_chains_of_others_in_long_files() {
     }
     drop((one, other));
     let report = log.verify(&["audit.jsonl"]);
-    // The other records have no chain. All records after them are in one chain.
+    // The old records have no chain. All records after them are in one chain.
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert_eq!(report.problems[0].line, 4);
     assert_eq!((report.unproven, report.chains), (0, 1));
-    let own = log.records("audit.jsonl");
+    let records = log.records("audit.jsonl");
     assert_eq!(
-        own.iter().filter(|record| record["tool"] == "none").count(),
+        records
+            .iter()
+            .filter(|record| record["tool"] == "none")
+            .count(),
         7
     );
 }
@@ -255,7 +255,7 @@ fn vouches_for_a_log_without_a_chain() {
         let text = fs::read_to_string(&log.path).unwrap();
         fs::write(&log.path, text.replacen("read_skill", "read_skull", 1)).unwrap();
         assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
-        // This could be from a version without a chain, or from a forger.
+        // The last line could be from a version without a chain, or from a forger.
         fs::write(&log.path, format!("{text}{old}")).unwrap();
         record(&log.host(), 1);
         let report = log.verify(&["audit.jsonl"]);
@@ -349,25 +349,26 @@ fn accepts_a_log_torn_several_times() {
     let log = SignedLog::new(FEW_CHECKPOINTS);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
-    for (torn, then) in [
+    // The lengths of torn lines with a line feed, and of a last line without one.
+    for (torn, last) in [
         (&[5][..], 0),
         (&[5], 5),
         (&[5], 60),
         (&[1, 40, 60, 2], 1),
         (&[2, 2, 2], 0),
     ] {
-        let closed: String = torn
+        let torn_lines: String = torn
             .iter()
             .map(|end| format!("{}\n", &text[..*end]))
             .collect();
-        fs::write(&log.path, format!("{text}{closed}{}", &text[..then])).unwrap();
+        fs::write(&log.path, format!("{text}{torn_lines}{}", &text[..last])).unwrap();
         record(&log.host(), 1);
         let report = log.prove(&["audit.jsonl"], 2);
-        let ended = then + usize::from(then > 0);
+        let last_line = last + usize::from(last > 0);
         assert_eq!(
             report.vouched_bytes,
-            (closed.len() + ended) as u64,
-            "{torn:?} {then}"
+            (torn_lines.len() + last_line) as u64,
+            "{torn:?} {last}"
         );
     }
 }
@@ -380,8 +381,8 @@ fn accepts_zeros_after_a_torn_record() {
     let last = text.lines().last().unwrap();
     for torn in ["", &last[..22], &last[..60], last] {
         let torn = format!("{torn}\0\0\0");
-        for closed in ["", "\n"] {
-            fs::write(&log.path, format!("{text}{torn}{closed}")).unwrap();
+        for line_end in ["", "\n"] {
+            fs::write(&log.path, format!("{text}{torn}{line_end}")).unwrap();
             record(&log.host(), 1);
             let report = log.prove(&["audit.jsonl"], 2);
             assert_eq!(report.vouched_bytes, torn.len() as u64 + 1, "{torn:?}");
@@ -492,7 +493,7 @@ fn prints_how_many_records_are_missing() {
         Path::new("--key"),
         &key,
     ]);
-    // Its first record says that the file continues another file's chain.
+    // The file's first record says that it continues another file's chain.
     let said = "5 records, 4 to 8, with 2 checkpoints\n\
                 the given files do not have the 4 records before their first one\n\
                 proven up to record 8\n";

@@ -1,4 +1,4 @@
-//! What external checkpoints show about a log, or about another one in its place.
+//! External checkpoints, which show that a log was cut, removed or replaced.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +31,7 @@ impl SignedLog {
         verify(&files, &keys, external).unwrap()
     }
 
-    /// Writes a new log with its own chain, in which each host makes one call. Returns its
+    /// Writes a new log with its own chain, in which each host makes one call. Returns the
     /// checkpoints.
     fn new_chain(&self, file: &str, calls: usize) -> String {
         for _ in 0..calls {
@@ -42,7 +42,7 @@ impl SignedLog {
     }
 }
 
-fn words(report: &VerifyReport) -> Vec<&str> {
+fn problem_texts(report: &VerifyReport) -> Vec<&str> {
     let problems = report.problems.iter();
     problems.map(|problem| &*problem.problem).collect()
 }
@@ -61,7 +61,7 @@ fn sends_all_checkpoints_to_a_late_reader() {
         format!("checkpoint_records = 1\ncheckpoint_command = [\"sh\", \"-c\", \"{reader}\"]\n");
     let signer = log.signer();
     let host = build(log.signed_by(&signer));
-    // More than a pipe holds.
+    // More bytes than fit into a pipe.
     record(&host, 200);
     fs::write(go, "").unwrap();
     drop(host);
@@ -124,14 +124,14 @@ fn distinguishes_missing_chain_from_another() {
     for calls in [3, 1, 5] {
         let other = log.new_chain("other", calls);
         let external = [one.as_str(), &other].concat();
-        for (files, missing) in [("other", 6), ("one", 2 * calls)] {
-            let report = log.verify_external(&[files], &external);
-            let [problem] = words(&report)[..] else {
-                panic!("{files} of {calls} calls: {report:?}");
+        for (file, missing) in [("other", 6), ("one", 2 * calls)] {
+            let report = log.verify_external(&[file], &external);
+            let [problem] = problem_texts(&report)[..] else {
+                panic!("{file} of {calls} calls: {report:?}");
             };
             assert!(
                 problem.contains("another chain") && problem.contains(&format!(" {missing} ")),
-                "{files} of {calls} calls: {problem}"
+                "{file} of {calls} calls: {problem}"
             );
             assert!(!report.is_proven());
         }
@@ -142,7 +142,7 @@ fn distinguishes_missing_chain_from_another() {
         assert!(log.verify_external(&["other"], &other).is_proven());
         for files in [["one", "other"], ["other", "one"]] {
             let report = log.verify_external(&files, &external);
-            assert_eq!(words(&report), [""; 0]);
+            assert_eq!(problem_texts(&report), [""; 0]);
             assert_eq!(
                 (report.external_checkpoints, report.unproven),
                 (5 + calls as u64, 0)
@@ -152,17 +152,17 @@ fn distinguishes_missing_chain_from_another() {
             // Without both chains' checkpoints, nothing connects them.
             for external in ["", &one, &other] {
                 let report = log.verify_external(&files, external);
-                assert_eq!(words(&report).len(), 1, "{report:?}");
+                assert_eq!(problem_texts(&report).len(), 1, "{report:?}");
             }
-            // A record removed from one chain is still missed.
+            // A record removed from one chain is still reported as missing.
             let text = fs::read_to_string(log.beside("one")).unwrap();
             let cut: String = text.split_inclusive('\n').take(6).collect();
             fs::write(log.beside("one"), cut).unwrap();
             let report = log.verify_external(&files, &external);
             assert!(
-                words(&report)
+                problem_texts(&report)
                     .iter()
-                    .any(|words| words.contains("cut after record 5")),
+                    .any(|text| text.contains("cut after record 5")),
                 "{report:?}"
             );
             fs::write(log.beside("one"), text).unwrap();
@@ -181,7 +181,7 @@ fn leaves_unsigned_records_unproven() {
     let first = external.split_inclusive('\n').next().unwrap().to_owned();
     let other = log.new_chain("other", 2);
     let report = log.verify_external(&["one", "other"], &[first, other].concat());
-    assert_eq!(words(&report), [""; 0]);
+    assert_eq!(problem_texts(&report), [""; 0]);
     assert_eq!((report.records, report.unproven), (9, 1));
 }
 
@@ -201,7 +201,7 @@ fn finds_a_restored_log_by_its_checkpoints() {
     record_twice();
     let second = log.checkpoints("audit.jsonl");
     assert_eq!(
-        words(&log.verify_external(&["audit.jsonl"], &second)),
+        problem_texts(&log.verify_external(&["audit.jsonl"], &second)),
         [""; 0]
     );
     let report = log.verify_external(&["audit.jsonl"], &[first, second].concat());
@@ -209,9 +209,9 @@ fn finds_a_restored_log_by_its_checkpoints() {
     let places: Vec<_> = report.problems.iter().map(|found| found.sequence).collect();
     assert_eq!(places, [Some(6), Some(8)], "{report:?}");
     assert!(
-        words(&report)
+        problem_texts(&report)
             .iter()
-            .all(|words| words.contains("not the external checkpoint")),
+            .all(|text| text.contains("not the external checkpoint")),
         "{report:?}"
     );
 }
@@ -285,7 +285,7 @@ fn finds_removed_file_that_begins_later_chain() {
     for order in [["1", "audit.jsonl"], ["audit.jsonl", "1"]] {
         let report = log.verify_external(&order, &external);
         assert_eq!(
-            words(&report),
+            problem_texts(&report),
             ["a new chain begins, and records 0 to 2 are missing before it"]
         );
         assert_eq!(report.missing_before, 0);
@@ -306,7 +306,7 @@ fn skips_torn_checkpoints() {
     let [first, second, last @ ..] = &lines[..] else {
         panic!("{all}");
     };
-    let met = lines.len() as u64 - 1;
+    let matched = lines.len() as u64 - 1;
     for end in (1..second.len() - 1).step_by(7) {
         let (torn, last) = (&second[..end], last.concat());
         // The process that stores checkpoints was killed. Perhaps the next one appended to the
@@ -319,7 +319,7 @@ fn skips_torn_checkpoints() {
             assert!(report.is_proven(), "{end}: {report:?}");
             assert_eq!(
                 (report.external_checkpoints, report.torn_checkpoint_bytes),
-                (met, end as u64)
+                (matched, end as u64)
             );
         }
     }
@@ -327,9 +327,9 @@ fn skips_torn_checkpoints() {
     let report = log.verify_external(&["audit.jsonl"], all.trim_end());
     assert_eq!(
         (report.external_checkpoints, report.torn_checkpoint_bytes),
-        (met + 1, 0)
+        (matched + 1, 0)
     );
-    // `verify` reports it too.
+    // The verb `verify` reports the torn bytes too.
     fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
     fs::write(log.beside("torn"), format!("{all}{}", &first[..40])).unwrap();
     let mut command = Program::new().command(&[

@@ -48,7 +48,10 @@ fn reads_more_files_than_descriptor_limit() {
     for (number, line) in log.lines().enumerate() {
         program.write(&format!("log.{number}"), format!("{line}\n"));
     }
-    let files: Vec<String> = (0..lines).rev().map(|it| format!("log.{it}")).collect();
+    let files: Vec<String> = (0..lines)
+        .rev()
+        .map(|number| format!("log.{number}"))
+        .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let verify = &["audit", "verify", "--key", "public"][..];
     for (verb, expected) in [(verify, 2), (&["audit", "show"], 15)] {

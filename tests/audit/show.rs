@@ -168,7 +168,7 @@ fn follows_a_log_through_rotations() {
 }
 
 #[test]
-fn follows_a_log_that_was_emptied_and_grew_at_once() {
+fn follows_a_log_emptied_and_refilled_at_once() {
     let program = program();
     let path = program.folder.path().join("log");
     let size = fs::metadata(&path).unwrap().len();
@@ -198,7 +198,7 @@ fn follows_a_log_that_was_emptied_and_grew_at_once() {
 }
 
 #[test]
-fn follows_a_log_that_was_renamed_twice_at_once() {
+fn follows_a_log_renamed_several_times_at_once() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
     let text = fs::read_to_string(at("log")).unwrap();

@@ -12,7 +12,7 @@ use crate::support::process::Process;
 use crate::support::program::{self, Program};
 use crate::support::watchdog::patience;
 
-/// The number of calls. Their records have long ids, so all of them do not fit into a pipe.
+/// The number of calls. Their records have long ids, so not all of them fit into a pipe.
 const CALLS: usize = 100;
 
 /// A Python script that runs a command with a terminal as stderr, which nobody reads.
@@ -23,12 +23,12 @@ sys.exit(subprocess.call(sys.argv[1:], stderr=terminal))";
 #[test]
 fn answers_while_nobody_reads_stderr() {
     for has_output in [false, true] {
-        answers(has_output, |command| command);
+        assert_answered(has_output, |command| command);
     }
 }
 
 #[test]
-fn starts_with_open_stderr_only() {
+fn refuses_a_required_log_on_closed_stderr() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("best.toml", "audit_file = \"-\"\naudit = \"best_effort\"\n");
@@ -56,7 +56,7 @@ fn starts_with_open_stderr_only() {
 #[test]
 fn answers_while_nobody_reads_a_terminal() {
     for has_output in [false, true] {
-        answers(has_output, |command| {
+        assert_answered(has_output, |command| {
             let mut python = program::command("python3".as_ref());
             python
                 .args(["-c", ON_TERMINAL])
@@ -69,8 +69,9 @@ fn answers_while_nobody_reads_a_terminal() {
     }
 }
 
-/// Sends calls while nobody reads stderr. With `best_effort`, they have an output.
-fn answers(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
+/// Sends calls while nobody reads stderr. `has_output` means `best_effort`, in which every call has
+/// an output.
+fn assert_answered(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
     let mode = if has_output {
         "best_effort"
     } else {

@@ -123,7 +123,7 @@ impl Machine {
         self.logged().iter().filter(installs).count()
     }
 
-    /// Returns the environments in the cache, except those of one project.
+    /// Returns the environments in the cache, without the project's data for later builds.
     pub(super) fn environments(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache/environments")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());

@@ -59,7 +59,7 @@ fn many(count: usize, description: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn counts_four_bytes_or_one_cjk_character_as_token() {
+fn estimates_tokens_of_ascii_and_cjk_text() {
     for (text, expected) in [
         ("", 0),
         ("abcd", 1),

@@ -199,7 +199,7 @@ fn parses_principals_by_name_or_number() {
 }
 
 #[test]
-fn trusts_group_writable_file_if_each_member_is_trusted() {
+fn trusts_group_writable_file_if_members_are_trusted() {
     const OTHER: u32 = 54_321;
     let (_base, _folder, file) = fixture();
     set_mode(&file, 0o664);

@@ -1,4 +1,4 @@
-//! Tests that hang: each is named, and its processes are killed.
+//! Tests that hang: the watchdog names each one and kills its processes.
 
 use std::path::Path;
 use std::process::Command;

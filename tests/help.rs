@@ -25,6 +25,7 @@ struct Vectors {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
+    /// True if grants limit the tools to the skills other than [`SECRET`].
     #[serde(default)]
     granted: bool,
     tool: String,
@@ -70,7 +71,7 @@ fn host(change: impl Fn(HostBuilder) -> HostBuilder) -> Host {
     ))
 }
 
-/// Grants every built-in tool all skills except the secret one.
+/// Grants four built-in tools all skills except [`SECRET`].
 fn without_secret(host: HostBuilder) -> HostBuilder {
     let skills = std::fs::read_dir(&setup().folders.root).unwrap();
     let skills = skills.map(|skill| skill.unwrap().file_name().into_string().unwrap());
@@ -91,8 +92,8 @@ fn arguments(case: &Case) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Returns the error of a call. Calls again if the help differs, because a search for similar
-/// paths ends after 10 ms.
+/// Returns the error of a call. Repeats the call until its help is `help`, because a search for
+/// similar paths ends after 10 ms.
 fn failed(host: &Host, tool: &str, arguments: Value, help: &str) -> CallError {
     let ask = || call(host, tool, arguments.clone()).unwrap_err();
     (0..20)
@@ -150,7 +151,7 @@ fn mcp_help_is_a_second_block() {
         }
         let content = json!(content);
         let mut ask = || session.ask("tools/call", params.clone()).unwrap();
-        // Calls again if the help differs, as `failed` does.
+        // Repeats the call until its help is right, as `failed` does.
         let found = (0..20)
             .map(|_| ask())
             .find(|result| result["content"] == content);
@@ -161,7 +162,7 @@ fn mcp_help_is_a_second_block() {
     assert!(with_help >= 35, "{with_help}");
 }
 
-/// Returns a call that gets help, and the help.
+/// Returns the arguments of a call that gets help, and the help.
 fn wrong_path() -> (Value, &'static str) {
     (
         json!({"skill_name": "weather", "file_path": "setup.md"}),
@@ -398,7 +399,7 @@ fn help_compares_name_with_1000_skills_at_most() {
 }
 
 #[test]
-fn help_uses_the_names_that_were_found_last() {
+fn help_uses_names_of_last_scan() {
     for depth in [1, 2] {
         let folders = Folders::new();
         folders.write("brewing/SKILL.md", "Brews.\n");
@@ -409,6 +410,7 @@ fn help_uses_the_names_that_were_found_last() {
         let host = build(builder().skills_root(root));
         let ask = || call(&host, "read_skill", json!({"skill_name": "brew"})).unwrap_err();
         for error in [ask(), ask()] {
+            // The host makes the help only below, when this skill exists.
             folders.write("brewer/SKILL.md", "Brews.\n");
             let help = error.help().unwrap();
             assert!(help.contains("\"brewing\""), "{depth}: {help}");

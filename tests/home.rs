@@ -53,7 +53,7 @@ fn each_path_form_leads_to_home_or_skill() {
 }
 
 #[test]
-fn meta_shows_path_in_root_not_host() {
+fn meta_has_no_absolute_path() {
     let (folders, host) = setup();
     let meta = |path: &str| -> Value {
         let outcome = call(&host, "read_skill_file", json!({"path": path, "limit": 1}));
@@ -122,11 +122,11 @@ fn reads_absolute_path_only_in_its_root() {
     assert_eq!(read(&host, &path(&first, "both/f")), "first");
     assert_eq!(read(&host, &path(&second, "only/f")), "only");
     assert_eq!(read(&host, &path(&second, "./only//f")), "only");
-    for hidden in [path(&second, "both/f"), path(&second, "none/f")] {
-        let text = read(&host, &hidden);
+    for missing in [path(&second, "both/f"), path(&second, "none/f")] {
+        let text = read(&host, &missing);
         assert_eq!(
             text,
-            format!("File not found: {hidden}. (Resolved from: {hidden}, skill: none)")
+            format!("File not found: {missing}. (Resolved from: {missing}, skill: none)")
         );
     }
 }

@@ -21,7 +21,7 @@ use crate::support::{builder, call, guests, model_text};
 enum Ending {
     /// The host stopped it at its deadline.
     Time,
-    /// The host stopped it at a limit.
+    /// The host stopped it at the limit on memory.
     Memory,
     Handles,
     TooLarge,
@@ -201,11 +201,11 @@ fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// The time of an attack that would never end.
+/// The time limit of an attack that would never end.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// The time by which a call with the limit [`SHORT`] has ended, even on a busy machine. No attack
-/// may delay this, for example by a request that takes the host long.
+/// may delay its end, for example by a request that takes the host long.
 const LATEST_END: Duration = Duration::from_secs(5);
 
 /// The limit on directory entries. One of the folders has more.
@@ -266,7 +266,7 @@ impl Hosts {
     }
 }
 
-/// Describes the ending of an attack, if it is not the table's.
+/// Describes the result of an attack. Returns `None` if it is the expected ending.
 fn mismatch(ending: &Ending, seen: &Result<Output, CallError>) -> Option<String> {
     let stop = match seen {
         Err(CallError::Stopped { stop, .. }) => Some(stop),

@@ -161,7 +161,7 @@ fn harmless(extra: &str) -> String {
 
 #[test]
 fn refuses_components_that_attack_while_loading() {
-    let one =
+    let one_tool =
         |name: &str, schema: &str| component(&listing(1, 1, &definition(16, name, schema, 0)));
     let twice = definition(16, "twice", "{}", 0) + &definition(16 + 92, "twice", "{}", 0);
     let all_of_memory: String = (0..250)
@@ -238,43 +238,47 @@ fn refuses_components_that_attack_while_loading() {
         ),
         (
             "name",
-            one("../x", "{}"),
+            one_tool("../x", "{}"),
             "a tool's name is 1 to 64 letters",
         ),
         (
             "name-escapes",
-            one("\u{1b}[2J", "{}"),
+            one_tool("\u{1b}[2J", "{}"),
             "in its tool `\\u{1b}[2J`",
         ),
         (
             "name-none",
-            one("", "{}"),
+            one_tool("", "{}"),
             "a tool's name is 1 to 64 letters",
         ),
         (
             "schema",
-            one("x", "no JSON"),
+            one_tool("x", "no JSON"),
             "its input schema: it is not JSON",
         ),
-        ("schema-list", one("x", "[]"), "it is not a JSON object"),
+        (
+            "schema-list",
+            one_tool("x", "[]"),
+            "it is not a JSON object",
+        ),
         (
             "schema-deep",
-            one("x", &"{\"a\":".repeat(5000)),
+            one_tool("x", &"{\"a\":".repeat(5000)),
             "its input schema: it is not JSON",
         ),
         (
             "schema-remote",
-            one("x", r#"{"$ref":"http://127.0.0.1/x"}"#),
+            one_tool("x", r#"{"$ref":"http://127.0.0.1/x"}"#),
             "its input schema has `$ref`",
         ),
         (
             "schema-file",
-            one("x", r#"{"$ref":"file:///etc/passwd"}"#),
+            one_tool("x", r#"{"$ref":"file:///etc/passwd"}"#),
             "its input schema has `$ref`",
         ),
         (
             "schema-wrong",
-            one("x", r#"{"properties":{"a":{"pattern":"("}}}"#),
+            one_tool("x", r#"{"properties":{"a":{"pattern":"("}}}"#),
             "its input schema is not valid",
         ),
         ("memory", component(&listing(2000, 0, "")), "memory"),

@@ -161,7 +161,7 @@ fn descends_10000_folders_by_handle_not_path() {
         assert!(call(&host, tool, arguments).is_ok(), "{tool}");
     }
     assert!(host.catalog().check("deep").unwrap().is_ok());
-    // The standard library cannot remove it, because it keeps each level open.
+    // The standard library cannot remove this folder: it would keep all levels open at once.
     let removed = output(Command::new("rm").arg("-rf").arg(&folders.root));
     assert!(removed.status.success(), "{removed:?}");
 }
@@ -171,7 +171,7 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
     if !is_own_process() {
         return run_in_own_process(
             "hostile_folders::reads_a_sparse_terabyte_in_bounded_memory",
-            "in a process whose memory is its own",
+            "alone",
         );
     }
     let folders = Folders::new();
@@ -184,7 +184,7 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
     }
     let host = build(builder_with_guests().skills(&folders.root));
     let before = peak_memory();
-    let mut ranges = vec![
+    let mut reads = vec![
         (
             "read_skill_file",
             json!({"skill_name": "huge", "path": "file.txt", "offset": 1, "limit": 5}),
@@ -198,12 +198,12 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
             json!({"skill_name": "huge", "path": "file.txt"}),
         ),
     ];
-    ranges.extend(calls("huge"));
-    for (tool, arguments) in ranges {
+    reads.extend(calls("huge"));
+    for (tool, arguments) in reads {
         let answer = call(&host, tool, arguments.clone());
         let shown = shown(&answer);
         match &answer {
-            // The answer is the range, up to the limits of a read and an answer.
+            // The limits on reads and answers bound the text.
             Ok(output) => assert!(output.text().len() <= 16 << 20, "{tool}: {shown}"),
             Err(CallError::Failed(failure)) => {
                 assert!(failure.message.len() < 1000, "{tool}: {shown}")
@@ -215,9 +215,9 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
             Err(_) => panic!("{tool} {arguments}: {shown}"),
         }
     }
-    // At most the guest's memory twice: the host's copy and the guest's.
-    let taken = peak_memory() - before;
-    assert!(taken < 4 * (64 << 20), "{taken} bytes");
+    // The guest's memory and the host's copy have at most 64 MiB each. Allows twice that.
+    let grown = peak_memory() - before;
+    assert!(grown < 4 * (64 << 20), "{grown} bytes");
 }
 
 /// Runs calls while the disk changes without pause, for a bounded time.
@@ -268,11 +268,10 @@ fn bounds_reads_of_file_that_grows_and_shrinks() {
                     Ok(output) => {
                         let text = output.text();
                         assert!(text.len() as u64 <= MOST + 100, "{tool}: {}", text.len());
-                        // A truncated range that is not rewritten yet reads as zeroes, and nothing
-                        // else.
+                        // A range contains only zeroes between its truncation and the next write.
                         if tool == "read_file_in_skill" {
-                            let same = text.bytes().all(|byte| matches!(byte, b'x' | 0));
-                            assert!(same, "{tool}");
+                            let is_expected = text.bytes().all(|byte| matches!(byte, b'x' | 0));
+                            assert!(is_expected, "{tool}");
                             lengths.insert(text.len());
                         }
                     }
@@ -282,7 +281,7 @@ fn bounds_reads_of_file_that_grows_and_shrinks() {
             }
         },
     );
-    assert!(lengths.len() > 1, "it never changed: {lengths:?}");
+    assert!(lengths.len() > 1, "the file never changed: {lengths:?}");
 }
 
 #[test]
@@ -302,12 +301,12 @@ fn reads_or_misses_skill_that_comes_and_goes() {
                 match call(&host, tool, arguments) {
                     Ok(output) => {
                         let record = output.record_json();
-                        let whole = match tool {
+                        let expected = match tool {
                             "list_skills" => "skills",
                             "list_files_in_skill" => "entries",
                             _ => "# A",
                         };
-                        assert!(record.contains(whole), "{tool}: {record}");
+                        assert!(record.contains(expected), "{tool}: {record}");
                         found += 1;
                     }
                     Err(CallError::Failed(failure)) => {

@@ -97,8 +97,8 @@ fn cases() -> [Case; 10] {
     ]
 }
 
-/// Makes a component of one function, `wide`, with more tables and instances than the
-/// built-in ones.
+/// Makes a component of one function, `wide`, with more tables and instances than
+/// built-in tools have.
 fn wide() -> Vec<u8> {
     let instances: String = (0..5)
         .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
@@ -112,14 +112,14 @@ fn wide() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// The scope of a limit in the configuration.
+/// The tools for which the configuration sets a limit.
 #[derive(Debug, Clone, Copy)]
-enum Scope {
+enum SetFor {
     Tool,
     All,
 }
 
-fn call(case: &Case, scope: Scope) -> Run {
+fn call(case: &Case, set_for: SetFor) -> Run {
     let Case {
         key,
         value,
@@ -132,12 +132,12 @@ fn call(case: &Case, scope: Scope) -> Run {
         program.write(&format!("skills/{skill}/SKILL.md"), "# A skill\n");
     }
     program.write("skills/a/large.txt", "x".repeat(200 << 10));
-    let (of_all, of_tool) = match (scope, *key) {
-        (Scope::Tool, "stack") | (Scope::All, "stack") => {
+    let (of_all, of_tool) = match (set_for, *key) {
+        (SetFor::Tool, "stack") | (SetFor::All, "stack") => {
             (format!("stack = {value}"), String::new())
         }
-        (Scope::Tool, _) => (String::new(), format!("limits.{key} = {value}")),
-        (Scope::All, _) => (format!("limits.{key} = {value}"), String::new()),
+        (SetFor::Tool, _) => (String::new(), format!("limits.{key} = {value}")),
+        (SetFor::All, _) => (format!("limits.{key} = {value}"), String::new()),
     };
     program.write("tools/wide.wasm", wide());
     let tools = guests();
@@ -178,10 +178,10 @@ fn each_limit_stops_a_call_and_is_named() {
         let Case {
             key, tool, reason, ..
         } = &case;
-        for scope in [Scope::Tool, Scope::All] {
-            let run = call(&case, scope);
-            let about = format!("{key}, {scope:?}: {run:?}");
-            if *key == "table_elements" && matches!(scope, Scope::All) {
+        for set_for in [SetFor::Tool, SetFor::All] {
+            let run = call(&case, set_for);
+            let about = format!("{key}, {set_for:?}: {run:?}");
+            if *key == "table_elements" && matches!(set_for, SetFor::All) {
                 // The component cannot even define its tools.
                 let refused = format!("it was stopped when asked for its tools: {reason}");
                 assert!(run.stderr.contains(&refused), "{about}");
@@ -402,13 +402,13 @@ fn few_descriptors_suffice_for_many_skills_and_roots() {
     assert_eq!((run.code, read), (0, skills), "{run:?}");
 }
 
-/// Failures include Python's exceptions: the guest only learns that there is no more memory.
+/// A guest may only learn that there is no more memory, and fail. In Python, this is an exception.
 #[test]
 fn names_the_limit_that_a_failed_tool_met() {
-    let key = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \
+    let message = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \
                would change it";
     for (code, met) in [
-        ("(drop (memory.grow (i32.const 2000)))", Some(key)),
+        ("(drop (memory.grow (i32.const 2000)))", Some(message)),
         ("(drop (memory.grow (i32.const 1)))", None),
     ] {
         let folders = Folders::new();
@@ -421,6 +421,6 @@ fn names_the_limit_that_a_failed_tool_met() {
         let tools = folders.outside.to_str().unwrap();
         let run = Program::new().run(&["call", "fails", "{}", "--tools", tools]);
         assert_eq!(run.code, 1, "{run:?}");
-        assert_eq!(run.stderr.contains(key), met.is_some(), "{run:?}");
+        assert_eq!(run.stderr.contains(message), met.is_some(), "{run:?}");
     }
 }

@@ -37,20 +37,20 @@ fn pages_of_a_large_folder_are_complete() {
     }
     let host = build(builder().skills(&folders.root));
     let (text, record) = list(&host, json!({"skill_name": "a"}));
-    // The folder's files do not fit, so it is shown closed.
+    // The folder's files do not fit, so the list shows only their number.
     assert_eq!(
         text,
         "pages/  350 entries\n\
          [folders with a count are not opened: give one as `path` to list it]"
     );
     assert_eq!(record["after"], Value::Null);
-    let (mut seen, mut after, mut parts) = (Vec::new(), Value::Null, 0);
+    let (mut seen, mut after, mut page_count) = (Vec::new(), Value::Null, 0);
     loop {
         let (text, record) = list(
             &host,
             json!({"skill_name": "a", "path": "pages", "after": after}),
         );
-        parts += 1;
+        page_count += 1;
         let shown = paths(&record);
         assert!(shown.len() <= MAX_ENTRIES);
         seen.extend(shown.into_iter().map(str::to_owned));
@@ -60,7 +60,7 @@ fn pages_of_a_large_folder_are_complete() {
         let line = format!("\n[{more} more: call again with after=\"{next}\"]");
         assert!(text.ends_with(&line), "{text}");
     }
-    assert_eq!(parts, 4);
+    assert_eq!(page_count, 4);
     let all: Vec<String> = (0..350).map(|n| format!("pages/{n:03}.md")).collect();
     assert_eq!(seen, all);
     // `after` may be a name without its folder.

@@ -2,7 +2,7 @@
 
 mod support;
 
-// Tests that hang: each is named, and its processes are killed.
+// Tests that hang: the watchdog names each one and kills its processes.
 mod hangs;
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
@@ -80,8 +80,9 @@ mod deep_catalogs;
 mod wrong_roots;
 // The home folder, for calls that name no skill.
 mod home;
-// The start of a host, and its cache.
+// Signals that a program inherits as blocked or ignored.
 mod signals;
+// The start of a host, and its cache.
 mod start;
 // A host rebuilt from another.
 mod rebuild;

@@ -1,4 +1,4 @@
-//! `skillhost serve` over stdio, tested by its lines.
+//! `skillhost serve` over stdio, tested by the lines that it reads and writes.
 
 mod answers;
 mod bad_input;
@@ -16,7 +16,7 @@ use crate::support::mcp::{Client, REVISIONS};
 use crate::support::program::Program;
 
 /// Returns the options for the test guests. Grants every skill to these component files.
-fn guests(granted: &[&str]) -> Vec<String> {
+fn guest_options(granted: &[&str]) -> Vec<String> {
     let mut options = vec![
         "--tools".to_owned(),
         crate::support::guests().display().to_string(),
@@ -41,7 +41,7 @@ fn folder(config: &str) -> Program {
 
 /// Starts a server in a folder, and waits until the test guests are loaded.
 fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> Client {
-    let options = guests(granted);
+    let options = guest_options(granted);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let mut client = Client::start(program.folder.path(), &options, revision);
     client.wait_for_components();

@@ -80,7 +80,7 @@ fn reads_changing_definition_only_once() {
         description.map(|tool| tool.description).collect::<String>()
     };
     let cache = tempfile::tempdir().unwrap();
-    // This folder has one component, so that few are compiled for each cache.
+    // This folder has only one component, because each new cache compiles all of them.
     let tools = folders.outside.join("tools");
     fs::create_dir(&tools).unwrap();
     fs::copy(guests().join("hostile.wasm"), tools.join("hostile.wasm")).unwrap();

@@ -44,7 +44,7 @@ impl ProcessResources {
 #[test]
 fn thousand_attacks_leave_nothing_behind() {
     if !is_own_process() {
-        // It needs its own process, without other tests.
+        // The test needs its own process, without other tests.
         run_in_own_process(
             "hostile::release::thousand_attacks_leave_nothing_behind",
             "alone",
@@ -61,18 +61,18 @@ fn thousand_attacks_leave_nothing_behind() {
     attacks.iter().for_each(run);
     next_call_works(&hosts.default);
     let before = ProcessResources::now();
-    // Runs attacks that use all time or memory only a few times.
-    let mut left = 1000;
+    // Attacks that use up their time or memory run only in the first three rounds.
+    let mut remaining = 1000;
     for round in 0.. {
         for attack in &attacks {
             let costly = matches!(attack.ending, Time | Memory | TooLarge);
-            let often = round < 3 || !(costly || attack.tool == "take_memory_and_answer");
-            if often && left > 0 {
-                left -= 1;
+            let is_due = round < 3 || !(costly || attack.tool == "take_memory_and_answer");
+            if is_due && remaining > 0 {
+                remaining -= 1;
                 run(attack);
             }
         }
-        if left == 0 {
+        if remaining == 0 {
             break;
         }
     }
@@ -110,12 +110,12 @@ fn two_loops_leave_time_for_eight_other_calls() {
     let endless = host(UNREACHED);
     let looping = loops(&endless);
     wait_until("not both loops run", || endless.occupancy().running == 2);
-    for neighbour in [0; 8].map(|_| runtime.spawn(neighbour(endless.clone()))) {
-        bounded(&runtime, neighbour).unwrap();
+    for caller in [0; 8].map(|_| runtime.spawn(neighbour(endless.clone()))) {
+        bounded(&runtime, caller).unwrap();
     }
     assert!(looping.iter().all(|looping| !looping.is_finished()));
     looping.iter().for_each(|looping| looping.abort());
-    // Both end at their deadline.
+    // Loops with a short time limit end at their deadline.
     for looping in loops(&host(SHORT)) {
         let ended = bounded(&runtime, looping).unwrap();
         let stop = ended.err().and_then(|error| match error {

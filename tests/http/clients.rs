@@ -543,7 +543,7 @@ fn greedy_client_leaves_requests_to_others() {
             greedy.push(connection);
         }
     }
-    wait_until("not all its calls run", || {
+    wait_until("not all calls of the greedy client run", || {
         server.host.occupancy().running == 4
     });
     for _ in 0..20 {

@@ -103,7 +103,7 @@ fn peer_that_stalls_is_disconnected() {
         client.try_send(&[**byte]).is_ok()
     });
     assert!(sent.count() < body_at);
-    // The connection is idle after a request.
+    // A connection that is idle after a request is closed, too.
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&read(1)).status, 200);
     assert!(client.is_closed());
@@ -429,7 +429,7 @@ fn closes_refused_connections_that_do_not_read() {
         assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
         client
     });
-    // Only so many refused connections can get an answer at a time. These stay open.
+    // Only 64 refused connections can get an answer at a time. These read nothing and stay open.
     let _silent: Vec<_> = (0..64).map(|_| Client::connect(server.address)).collect();
     let is_told = || {
         let mut client = Client::connect(server.address);

@@ -54,7 +54,7 @@ fn ten_thousand_calls_leave_nothing_behind() {
     call_all(20);
     let memory = resident();
     call_all(10_000 / CLIENTS);
-    wait_until("a descriptor is left", || descriptors() == before);
+    wait_until("a descriptor stays open", || descriptors() == before);
     let grown = resident().saturating_sub(memory);
     assert!(grown < 16 << 20, "{grown} bytes more than {memory}");
     let shown = Request::get("/metrics").with("Authorization", &bearer);

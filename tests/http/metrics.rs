@@ -122,7 +122,7 @@ fn page() -> String {
     std::fs::read_to_string(repository().join("docs/reference/mcp.md")).unwrap()
 }
 
-/// The rows of the page's table for these metrics.
+/// Returns the rows of the page's table for these metrics.
 fn rows(served: &str) -> Vec<String> {
     let described = |what: &str, name: &str| {
         let start = format!("# {what} {name} ");

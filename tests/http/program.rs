@@ -79,7 +79,7 @@ fn localhost_is_every_loopback_address_and_no_other() {
             assert_eq!(answer.status, status, "{address} {host}");
         }
     }
-    // A start fails if one of the addresses is taken, because some clients would reach another
+    // A start fails if one of the addresses is in use, because some clients would reach another
     // program there.
     for address in addresses() {
         let refused = || {
@@ -130,12 +130,12 @@ fn program_serves_until_a_signal() {
         &["--config", "skillhost.toml", "--allow-host", "h.example"],
         None,
     );
-    let own = ["--config", "empty.toml", "--skills", "skills"];
+    let with_skills = ["--config", "empty.toml", "--skills", "skills"];
     program.write("empty.toml", "");
-    let environment = ServerProcess::new(&program, &own, Some(TOKEN));
+    let environment = ServerProcess::new(&program, &with_skills, Some(TOKEN));
     let option = ServerProcess::new(
         &program,
-        &[&own[..], &["--token-file", "token"]].concat(),
+        &[&with_skills[..], &["--token-file", "token"]].concat(),
         None,
     );
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));

@@ -108,13 +108,13 @@ fn refuses_malformed_requests_and_continues() {
             "1,".repeat(20_000)
         )
     };
-    let roomy = serve(HttpOptions::default());
+    let default_server = serve(HttpOptions::default());
     for (id, expected) in [
         ("\"id\":8,", json!(8)),
         ("\"id\":[[]],", Value::Null),
         ("", Value::Null),
     ] {
-        let answer = Client::once(roomy.address, &Request::post(many(id)));
+        let answer = Client::once(default_server.address, &Request::post(many(id)));
         assert_eq!(
             (answer.status, &answer.json()["id"]),
             (400, &expected),
@@ -257,7 +257,7 @@ fn answers_in_a_form_that_client_accepts() {
 }
 
 #[test]
-fn client_of_json_alone_gets_no_stream() {
+fn client_that_accepts_only_json_gets_no_stream() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     // Longer than the time until the first progress report.

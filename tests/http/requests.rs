@@ -165,7 +165,7 @@ fn secret_is_only_in_the_egress_processes() {
     for text in [&format!("{answered:?}"), &metrics, &record, &log] {
         assert!(!text.contains(SECRET), "{text}");
     }
-    // The search finds a text that is in the memory.
+    // The search works: it finds a text that is in the memory.
     assert!(memory::count(server, PUBLIC).unwrap() > 0);
     assert_eq!(memory::count(server, SECRET).unwrap(), 0);
     let broker = descendants(server, skillhost_confine::broker::ARGUMENT);
@@ -180,7 +180,7 @@ fn secret_is_only_in_the_egress_processes() {
         let id = processes[0].as_raw_nonzero().get().unsigned_abs();
         match memory::count(id, SECRET) {
             Ok(found) => assert!(found > 0, "{argument}"),
-            // Only root may read it.
+            // Only root may read this process's memory.
             Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{argument}"),
         }
     }
@@ -189,7 +189,7 @@ fn secret_is_only_in_the_egress_processes() {
 }
 
 #[test]
-fn nobody_can_dump_the_egress_processes() {
+fn egress_processes_cannot_be_dumped() {
     let authority = Authority::new();
     let program = with_secret(&authority, "localhost:1", "");
     let copy = UnprivilegedCopy::new();

@@ -68,7 +68,7 @@ fn session_cancels_only_its_own_call() {
     let (server, _folders) = serve_guests(options);
     let host = &server.host;
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
-    let label = || {
+    let open_session = || {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -78,14 +78,14 @@ fn session_cancels_only_its_own_call() {
         let answer = Client::once(server.address, &Request::post(hello.to_string()));
         answer.header("mcp-session-id").unwrap().to_owned()
     };
-    let (own, other) = (label(), label());
+    let (own, other) = (open_session(), open_session());
     assert_ne!(own, other);
     assert!(own.len() == 32 && own.is_ascii(), "{own}");
-    let cancel = |label: &str, id: Value| {
+    let cancel = |session: &str, id: Value| {
         let params = json!({"requestId": id});
         let method = "notifications/cancelled";
         let cancel = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", label);
+        let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", session);
         assert_eq!(Client::once(server.address, &request).status, 202);
     };
     let both = "application/json, text/event-stream";
@@ -107,15 +107,15 @@ fn session_cancels_only_its_own_call() {
         let mut client = Client::connect(server.address);
         client.send(&call.bytes());
         wait_until("no call runs", || host.occupancy().running == 1);
-        for (label, id) in [
+        for (session, id) in [
             (&*other, json!(1)),
             (&own, json!(2)),
             (&own, json!("1")),
             ("", json!(1)),
         ] {
-            cancel(label, id);
+            cancel(session, id);
         }
-        // A call that is cancelled ends while the server answers others.
+        // A cancelled call would end while the server answers these.
         for _ in 0..20 {
             assert_eq!(Client::once(server.address, &read).text(), "# A\n");
         }

@@ -81,7 +81,8 @@ fn silent_connections_leave_slots_to_others() {
                 let from = peer(1 + u8::try_from(number % addresses).unwrap());
                 silent.push(Client::connect_from(from, address));
                 if number % 50 == 0 {
-                    // Wait for an answer, because a request is faster than many connections.
+                    // Waits for an answer. Without a pause, the flood might evict the other peer
+                    // before its request is sent.
                     let before = answered.load(Ordering::Relaxed);
                     wait_until("no peer is answered", || {
                         answered.load(Ordering::Relaxed) > before || asking.is_finished()
@@ -105,7 +106,7 @@ fn evicts_only_connections_without_token() {
         assert_eq!(client.ask(request).status, status);
         client
     };
-    let mut own = [(); 4].map(|()| connect(&authorised(read(1)), 200));
+    let mut protected = [(); 4].map(|()| connect(&authorised(read(1)), 200));
     let mut asking = connect(&Request::get("/none"), 404);
     let mut refused = connect(&read(1), 401);
     let mut silent = Client::connect(server.address);
@@ -122,17 +123,17 @@ fn evicts_only_connections_without_token() {
     // One of this address's four connections stays, though it has sent nothing.
     assert_eq!(later.ask(&Request::get("/none")).status, 404);
     others.push(later);
-    for client in &mut own {
+    for client in &mut protected {
         assert_eq!(client.ask(&authorised(read(2))).status, 200);
     }
-    // A connection stays protected until a request without the right token.
+    // A connection stays protected until it sends a request without the right token.
     let wrong = read(2).with("Authorization", "Bearer wrong");
     let last = [(Request::get("/healthz"), 200), (wrong, 401)];
-    for (client, (request, status)) in own.iter_mut().zip(last.iter().cycle()) {
+    for (client, (request, status)) in protected.iter_mut().zip(last.iter().cycle()) {
         assert_eq!(client.ask(request).status, *status);
     }
     let mut newer = [(); 6].map(|()| connect(&authorised(read(3)), 200));
-    let [one, two, rest @ ..] = &mut own;
+    let [one, two, rest @ ..] = &mut protected;
     assert!(others.iter_mut().chain([one, two]).all(Client::is_closed));
     assert!(rest.iter_mut().all(Client::is_open));
     for client in &mut newer {
@@ -165,7 +166,7 @@ fn probe_is_the_only_request_of_its_connection() {
 fn leaves_slots_for_probes() {
     let server = serve(with_token(|options| options.limits.connections = 8));
     let connect = || Client::connect(server.address);
-    let own = [(); 6].map(|()| {
+    let protected = [(); 6].map(|()| {
         let mut client = connect();
         assert_eq!(client.ask(&authorised(read(1))).status, 200);
         client
@@ -181,7 +182,7 @@ fn leaves_slots_for_probes() {
         let _silent = [connect(), connect(), connect()];
         assert_eq!(connect().ask(&Request::get(path)).status, 200);
     }
-    let [first, ..] = own;
+    let [first, ..] = protected;
     drop(first);
     wait_until("the slot is still taken", || {
         connect().ask(&authorised(read(3))).status == 200
@@ -198,10 +199,10 @@ fn limits_connections_of_address_except_trusted_proxy() {
         let connect = |last| Client::connect_from(peer(last), server.address);
         let mut one = connect(4);
         let mut many: Vec<_> = (0..6).map(|_| connect(3)).collect();
-        let open = if trusted.is_empty() { 5 } else { 6 };
-        wait_until_open(&server, 1 + open + 1);
+        let open_count = if trusted.is_empty() { 5 } else { 6 };
+        wait_until_open(&server, 1 + open_count + 1);
         for (number, silent) in many.iter_mut().enumerate() {
-            assert_eq!(silent.is_open(), number >= 6 - open, "{number}");
+            assert_eq!(silent.is_open(), number >= 6 - open_count, "{number}");
         }
         // A peer alone at its address does not wait.
         assert_eq!(one.ask(&authorised(read(1))).status, 200);
@@ -229,10 +230,13 @@ fn calls_protect_connections_of_server_without_token() {
             .collect();
         wait_until("no call runs", || server.host.occupancy().running == most);
         let call = Request::call(2, "read_skill", json!({"skill_name": "a"}));
-        let mut same = Client::connect(server.address);
-        assert_eq!(same.ask(&call).status, 503);
-        let mut other = Client::connect_from(peer(2), server.address);
-        assert_eq!(other.ask(&call).status, if trusted { 503 } else { 200 });
+        let mut same_address = Client::connect(server.address);
+        assert_eq!(same_address.ask(&call).status, 503);
+        let mut other_address = Client::connect_from(peer(2), server.address);
+        assert_eq!(
+            other_address.ask(&call).status,
+            if trusted { 503 } else { 200 }
+        );
         let silent: Vec<_> = (0..40).map(|_| Client::connect(server.address)).collect();
         let health = Client::once(server.address, &Request::get("/healthz"));
         assert_eq!(health.status, 200);

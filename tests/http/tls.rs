@@ -23,7 +23,7 @@ use crate::support::watchdog::wait_until;
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/http/tls_peer.py");
 
-/// Returns a folder with a skill, an authority's certificate, and one for a server.
+/// Returns a folder with a skill, an authority's certificate, and a server's certificate and key.
 fn program(authority: &Authority, config: &str) -> Program {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
@@ -62,11 +62,14 @@ impl TlsServer {
             server.ask(json!({"path": "/readyz"}))["status"] == 200
         });
         let status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-        assert!(status.contains("Seccomp:\t2"), "the process is confined");
+        assert!(
+            status.contains("Seccomp:\t2"),
+            "the process is not confined"
+        );
         server
     }
 
-    /// Starts with the certificate `server`.
+    /// Starts a server with the certificate `server.crt`.
     fn with_options(program: Program) -> Self {
         Self::start(
             program,
@@ -220,8 +223,8 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     };
     let first = server.serial();
     spoil(&folder);
-    let kept = "cannot load the new certificate; still serving the old one";
-    until_logged(kept);
+    let not_loaded = "cannot load the new certificate; still serving the old one";
+    until_logged(not_loaded);
     assert_eq!(server.serial(), first);
     symlink("second", folder.join("next")).unwrap();
     fs::rename(folder.join("next"), folder.join("tls")).unwrap();
@@ -230,7 +233,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     assert_ne!(server.serial(), first);
     server.end();
     log.read_to_string(&mut logged).unwrap();
-    for line in [kept, read_again] {
+    for line in [not_loaded, read_again] {
         assert_eq!(logged.matches(line).count(), 1, "{logged}");
     }
     logged
@@ -423,7 +426,7 @@ fn evicts_peer_with_unfinished_handshake() {
     // There are fewer slots than these connections, so the oldest are evicted.
     let begun: Vec<_> = (0..20).map(|_| begin(hello)).collect();
     assert_eq!(server.call(None, None)["status"], 200);
-    // Wait until they are closed, because open ones would evict those below.
+    // Waits until these are closed, because open ones would evict those below.
     for mut stream in begun {
         stream.shutdown(Shutdown::Write).unwrap_or_default();
         stream
@@ -493,7 +496,7 @@ fn certificate_identifies_client() {
         write_pair(&program, name, &pair);
     }
     let server = TlsServer::with_options(program);
-    for (client, shown, status) in [
+    for (client, sent_token, status) in [
         (Some("old"), None, 200),
         (Some("host"), None, 200),
         (Some("uri"), None, 200),
@@ -506,8 +509,11 @@ fn certificate_identifies_client() {
         (Some("nobody"), Some(token), 200),
         (Some("host"), Some("token-of-nobody-here"), 401),
     ] {
-        let answer = server.call(client, shown);
-        assert_eq!(answer["status"], status, "{client:?} {shown:?}: {answer}");
+        let answer = server.call(client, sent_token);
+        assert_eq!(
+            answer["status"], status,
+            "{client:?} {sent_token:?}: {answer}"
+        );
     }
     let scoped = server.call(Some("scoped"), None);
     assert!(
@@ -558,7 +564,7 @@ fn long_chains_of_clients_are_refused() {
     }
 }
 
-/// A server that accepts certificates of one authority, and the client `a` with its certificate.
+/// Starts a server that accepts certificates of one authority. The client `a` has one.
 fn server_with_client(
     clients: &Authority,
     change: impl FnOnce(&mut CertificateParams),

@@ -125,7 +125,7 @@ fn unix_socket_admits_only_its_user() {
 }
 
 #[test]
-fn refuses_other_user_at_open_socket() {
+fn refuses_other_user_of_world_writable_socket() {
     let config = "[http]\nsocket_mode = \"0666\"\n";
     let server = UnixServer::start(program(config), &[]);
     let mode = server.path.metadata().unwrap().mode();
@@ -199,9 +199,9 @@ fn removes_socket_after_every_kind_of_exit() {
         (&["--confine", "off"], Signal::TERM, false),
     ] {
         let server = UnixServer::start(program(""), arguments);
-        let own = server.child.children();
-        assert!(!to_all || !own.is_empty());
-        for process in own.into_iter().filter(|_| to_all) {
+        let children = server.child.children();
+        assert!(!to_all || !children.is_empty());
+        for process in children.into_iter().filter(|_| to_all) {
             for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
                 // On a busy machine, the process may not yet ignore signals.
                 wait_until("a signal would end the process", || {

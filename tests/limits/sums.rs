@@ -176,7 +176,7 @@ fn limits_handles_of_a_call() {
     }
 }
 
-/// A component that makes as many own resources as its argument says.
+/// A component that defines a resource type and makes as many resources as its argument says.
 const RESOURCES: &str = r#"(component
   (type $r (resource (rep i32)))
   (core func $new (canon resource.new $r))
@@ -193,7 +193,7 @@ const RESOURCES: &str = r#"(component
     (canon lift (core func $i "resources"))))"#;
 
 #[test]
-fn component_may_create_twice_limit_of_own_resources() {
+fn allows_own_resources_up_to_twice_the_limit() {
     for limit in [10, 100] {
         let (_folders, host) = host(RESOURCES, |limits| limits.handles = limit);
         let most = 2 * u32::try_from(limit).unwrap();

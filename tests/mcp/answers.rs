@@ -89,11 +89,11 @@ fn lists_tools_with_whole_definitions() {
 #[test]
 fn splits_long_listing_into_pages() {
     let program = folder("");
-    let attacks = std::fs::read(guests().join("hostile.wasm")).unwrap();
-    program.write("tools/hostile.wasm", &attacks);
+    let hostile = std::fs::read(guests().join("hostile.wasm")).unwrap();
+    program.write("tools/hostile.wasm", &hostile);
     program.write(
         "tools/again.wasm",
-        replaced(&attacks, b"hostile_", b"another_"),
+        replaced(&hostile, b"hostile_", b"another_"),
     );
     let mut client = Client::start(program.folder.path(), &["--tools", "tools"], NEWEST);
     client.wait_for_components();
@@ -222,7 +222,7 @@ fn sends_large_file_once() {
 }
 
 #[test]
-fn answer_larger_than_message_is_error() {
+fn answer_over_message_limit_is_error() {
     const NINE: usize = 9 << 20;
     let read = |path: &str| {
         let arguments = json!({"skill_name": "a", "file_path": path});

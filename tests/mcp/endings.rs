@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{folder, guests, open_session, with_guests};
+use super::{folder, guest_options, open_session, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 use crate::support::watchdog::wait_until;
@@ -232,7 +232,9 @@ fn closed_output_ends_server_during_call() {
     };
     for (kind, (ours, theirs)) in [("pipe", pipe()), ("socket", socket())] {
         let mut command = server(program.folder.path());
-        command.args(guests(&["unchecked.wasm"])).stdout(theirs);
+        command
+            .args(guest_options(&["unchecked.wasm"]))
+            .stdout(theirs);
         let mut child = Process::start(command.stderr(Stdio::piped()));
         drop(command);
         // The input stays open, so the server cannot notice its end.

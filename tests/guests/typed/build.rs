@@ -1,4 +1,4 @@
-//! Makes the section `package-docs` of the comments in the WIT.
+//! Makes the section `package-docs` from the comments in the WIT.
 
 use std::path::Path;
 use std::{env, fs};

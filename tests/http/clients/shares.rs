@@ -20,7 +20,7 @@ fn stream(client: &str) -> Request {
     as_client(request, client)
 }
 
-/// Returns the same request in the revision 2026-07-28.
+/// Returns a request for the stream of changes in the revision 2026-07-28.
 fn subscription(client: &str) -> Request {
     let kinds = json!({
         "toolsListChanged": true,
@@ -71,18 +71,18 @@ fn each_of_many_clients_has_own_capacity() {
     options.limits.requests = 4;
     options.limits.streams = 4;
     let (server, _folders) = serve_teams(options, |builder| builder);
-    let mut taken = Vec::new();
+    let mut connections = Vec::new();
     let mut statuses = Vec::new();
     for id in 0..4 {
         let (stream, status) = open(&server, &stream("greedy"));
-        taken.push(stream);
+        connections.push(stream);
         statuses.push(status);
         let mut connection = Client::connect(server.address);
         connection.send(&endless(id, "greedy").bytes());
-        taken.push(connection);
+        connections.push(connection);
     }
     assert_eq!(statuses, [200, 200, 503, 503]);
-    wait_until("not all its calls run", || {
+    wait_until("not all calls of the greedy client run", || {
         server.host.occupancy().running == 2
     });
     for client in ["other", "third"] {
@@ -111,8 +111,8 @@ fn refuses_limits_below_number_of_clients() {
         // The client without a name also counts.
         assert_eq!(check(3), Ok(()), "{key}");
         let error = check(2).unwrap_err();
-        let told = format!("`{key}` in `[http]` leaves 2 to 3 clients");
-        assert!(error.contains(&told), "{error}");
+        let expected = format!("`{key}` in `[http]` leaves 2 to 3 clients");
+        assert!(error.contains(&expected), "{error}");
     }
 }
 
@@ -135,7 +135,7 @@ fn call_with_subscription_header_counts_as_call() {
     let asked = disguised.clone().without("MCP-Protocol-Version");
     assert_eq!(Client::once(server.address, &asked).status, 503);
     drop(running);
-    // The slot is free only a moment after the peer has read the answer or left.
+    // The slot becomes free a moment after the peer has read the answer or disconnected.
     wait_until("a call alone is still refused", || {
         let answer = Client::once(server.address, &disguised);
         answer.status == 200 && answer.text() == "# meadow\n"
@@ -143,7 +143,7 @@ fn call_with_subscription_header_counts_as_call() {
 }
 
 #[test]
-fn every_request_counts_for_the_minute() {
+fn every_request_counts_for_calls_per_minute() {
     let message = |method: &str, params: Value| {
         let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
         Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
@@ -327,7 +327,7 @@ fn padding_counts_for_bytes() {
         let chunked = as_client(Request::post(String::new()), client);
         let chunked = chunked.without("Content-Length");
         let chunked = chunked.with("Transfer-Encoding", "chunked").bytes();
-        // Each has 15 kB or more.
+        // Each request has 15 kB or more.
         let sent = match client {
             "spaces" => get.with("X-Spaces", &" ".repeat(15_000)).bytes(),
             "lines" => ["\r\n".repeat(7_500).as_bytes(), &get.bytes()].concat(),
@@ -353,7 +353,7 @@ fn padding_counts_for_bytes() {
 }
 
 #[test]
-fn refuses_odd_ids_past_the_minute() {
+fn refuses_odd_ids_of_client_over_budget() {
     let table = [("one", "calls_per_minute = 1")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     ask(&server, Some("one"), "ping", json!({}));
@@ -364,7 +364,7 @@ fn refuses_odd_ids_past_the_minute() {
 }
 
 #[test]
-fn client_past_its_minute_can_still_cancel() {
+fn client_over_budget_can_still_cancel() {
     let mut options = clients(&[("one", "calls_per_minute = 2")]);
     options.limits.request_time = UNREACHED;
     let (server, _folders) = serve_teams(options, |builder| builder);
@@ -424,7 +424,7 @@ fn client_with_unread_answers_leaves_bytes_to_others() {
         .map(|_| open(&server, &read("greedy", "large.md")))
         .collect();
     let count = unread.iter().filter(|(_, status)| *status == 200).count();
-    // A client can have a quarter of the bytes of its own, and the half that all share.
+    // A client can use its own quarter of the bytes, and the half that all clients share.
     assert_eq!(count, 3, "answers of 6 MB each");
     for _ in 0..3 {
         let answer = Client::once(server.address, &read("other", "half.md"));
@@ -450,13 +450,13 @@ fn requests_of_streams_count_as_answers_until_closed() {
         let streams = streams.take_while(|(_, status)| *status == 200);
         streams.map(|(stream, _)| stream).collect::<Vec<_>>()
     };
-    let taken = open_all("greedy");
-    // Three quarters of a MiB, for requests of 60 kB and a few values each.
-    assert!((8..=13).contains(&taken.len()), "{}", taken.len());
+    let opened = open_all("greedy");
+    // Requests of 60 kB and a few values each fill three quarters of a MiB.
+    assert!((8..=13).contains(&opened.len()), "{}", opened.len());
     let (_stream, status) = open(&server, &large("other"));
     assert_eq!(status, 200);
-    let count = taken.len();
-    drop(taken);
+    let count = opened.len();
+    drop(opened);
     wait_until("the bytes of closed streams still count", || {
         open_all("greedy").len() >= count
     });
@@ -506,16 +506,16 @@ fn client_without_resources_is_not_notified_of_them() {
         .with("MCP-Protocol-Version", "2026-07-28")
         .with("Mcp-Method", "server/discover");
     for (client, has_resources) in [("none", false), ("some", true)] {
-        let told = [
+        let answers = [
             ask(&server, Some(client), "initialize", hello()).json(),
             Client::once(server.address, &as_client(discover.clone(), client)).json(),
         ];
-        for told in told {
-            let capabilities = &told["result"]["capabilities"];
-            assert!(capabilities["tools"].is_object(), "{client}: {told}");
+        for answer in answers {
+            let capabilities = &answer["result"]["capabilities"];
+            assert!(capabilities["tools"].is_object(), "{client}: {answer}");
             for capability in ["resources", "extensions"] {
-                let is_told = capabilities[capability].is_object();
-                assert_eq!(is_told, has_resources, "{client} {capability}: {told}");
+                let is_offered = capabilities[capability].is_object();
+                assert_eq!(is_offered, has_resources, "{client} {capability}: {answer}");
             }
         }
         let templates = ask(&server, Some(client), "resources/templates/list", json!({}));

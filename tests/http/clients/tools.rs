@@ -15,12 +15,12 @@ use crate::support::{UNREACHED, limits};
 const WORK: &str = r#"(component
   (core module $m
     (memory 1)
-    (func (export "work") (param $pages i32) (param $stays i32) (result i32)
+    (func (export "work") (param $pages i32) (param $loops i32) (result i32)
       (if (i32.lt_s (memory.grow (local.get $pages)) (i32.const 0)) (then unreachable))
-      (if (local.get $stays) (then (loop $forever (br $forever))))
+      (if (local.get $loops) (then (loop $forever (br $forever))))
       (i32.const 7)))
   (core instance $i (instantiate $m))
-  (func (export "work") (param "pages" u32) (param "stays" bool) (result u32)
+  (func (export "work") (param "pages" u32) (param "loops" bool) (result u32)
     (canon lift (core func $i "work"))))"#;
 
 /// The number of pages in 12 MiB.
@@ -36,8 +36,8 @@ fn serve(change: impl FnOnce(HostBuilder) -> HostBuilder) -> (TestServer, [Folde
     (server, [tools, folders])
 }
 
-fn send(server: &TestServer, client: Option<&str>, pages: u32, stays: bool) -> Client {
-    let arguments = json!({"pages": pages, "stays": stays});
+fn send(server: &TestServer, client: Option<&str>, pages: u32, loops: bool) -> Client {
+    let arguments = json!({"pages": pages, "loops": loops});
     let params = json!({"name": "work", "arguments": arguments});
     let mut connection = Client::connect(server.address);
     connection.send(&message(client, "tools/call", params).bytes());
@@ -88,7 +88,7 @@ fn client_leaves_memory_of_a_tool_to_others() {
             });
             call
         });
-        let arguments = |stays| json!({"pages": PAGES, "stays": stays});
+        let arguments = |loops| json!({"pages": PAGES, "loops": loops});
         let refused = call(&server, greedy, "work", arguments(true));
         assert!(refused.text().contains("short of memory"), "{refused:?}");
         let answer = call(&server, other, "work", arguments(false));

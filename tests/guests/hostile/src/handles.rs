@@ -20,7 +20,7 @@ pub(crate) fn guess_file(call: &Arguments) -> Attack {
 }
 
 pub(crate) fn guess_listing(call: &Arguments) -> Attack {
-    // Opens a handle of its own, which a guess can find.
+    // Opens another handle, which the guess may find.
     let _own = root()?;
     let entries = guessed(call).read_directory().map_err(refused)?;
     let mut names = Vec::new();

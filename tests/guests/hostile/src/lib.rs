@@ -1,6 +1,6 @@
-//! A guest that attacks its host: a tool for each attack, and no checks. What
-//! each must end in stands in `tests/hostile.rs`, which refuses to run with a
-//! tool that it does not know.
+//! A guest that attacks its host: a tool for each attack, and no checks. The
+//! table in `tests/hostile.rs` has the expected ending of each attack, and
+//! must name every tool.
 
 mod answers;
 mod computing;
@@ -32,7 +32,7 @@ skillhost_guest::arguments! {
 type Attack = Result<Output, Failure>;
 
 impl Arguments {
-    /// Returns the path to attack. By default, it exists.
+    /// Returns the path to attack. By default, this is a file that exists.
     fn path(&self) -> &str {
         self.path.as_deref().unwrap_or("SKILL.md")
     }
@@ -179,7 +179,7 @@ impl tools::Guest for Hostile {
 
 bindings::export!(Hostile with_types_in bindings);
 
-/// The call's preopen.
+/// Returns the call's preopen.
 fn root() -> Result<Descriptor, Failure> {
     let roots = preopens::get_directories();
     let root = roots.into_iter().next();
@@ -202,7 +202,7 @@ fn refused(code: ErrorCode) -> Failure {
     Failure::refused(code.name())
 }
 
-/// An attack that had its way.
+/// Returns the answer of an attack that succeeded.
 fn done() -> Attack {
     Ok(Output::text("done"))
 }

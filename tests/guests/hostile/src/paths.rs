@@ -1,11 +1,11 @@
-//! Paths that are work.
+//! Paths that cost the host much work.
 
 use skillhost_guest::Output;
 use wasip2::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
 
 use crate::{Arguments, Attack, done, open, refused, root};
 
-/// `docs/../docs/../…`, which is inside all the way.
+/// Returns `docs/../docs/../…`, which never leaves the skill.
 fn yo_yo(call: &Arguments) -> String {
     let mut path = "docs/../".repeat(call.size());
     path.push_str(call.path());
@@ -25,7 +25,7 @@ pub(crate) fn many_steps(call: &Arguments) -> Attack {
     done()
 }
 
-/// Goes into a folder of this name as often as there is one in the last.
+/// Opens the folder with the given name, then the folder with that name in it, as deep as possible.
 pub(crate) fn descend(call: &Arguments) -> Attack {
     let (mut folder, mut depth) = (root()?, 0);
     let flags = (OpenFlags::DIRECTORY, DescriptorFlags::READ);

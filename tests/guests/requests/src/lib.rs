@@ -1,5 +1,5 @@
 //! Sends the HTTP requests that a test asks for, as they are: with any header, address and body.
-//! In all texts, `${NAME}` stands for a variable of the guest. Afterwards it searches its own memory.
+//! Replaces `${NAME}` in requests with a variable of the guest. Then searches the guest's memory.
 
 #[cfg(target_arch = "wasm32")]
 use core::arch::wasm32::memory_size;
@@ -23,7 +23,7 @@ skillhost_guest::arguments! {
     }
 }
 
-/// The bytes of a piece of a body.
+/// The maximum bytes that one read of a body returns.
 const PIECE: u64 = 64 << 10;
 
 fn send(arguments: Requests, _: Access) -> Result<Output, Failure> {
@@ -49,14 +49,14 @@ fn send(arguments: Requests, _: Access) -> Result<Output, Failure> {
     Ok(Output::text(answer.to_string()))
 }
 
-/// Returns how often this guest's memory has a text, which is given in reverse: given as it is, the
-/// memory would have it.
+/// Counts a text in this guest's memory. The argument is the text in reverse, because the memory
+/// also has the argument.
 fn count_in_memory(reversed: &str) -> usize {
     let reversed = reversed.as_bytes();
     let bytes = memory_size::<0>() << 16;
     // SAFETY: the address is in the memory, and not null.
     let byte = |address: usize| unsafe { (address as *const u8).read_volatile() };
-    // Each match ends at its last letter, which is the first one here.
+    // `end` is the address of the last letter, which is the first one in `reversed`.
     let is_end = |end: &usize| {
         let mut letters = reversed.iter().enumerate();
         letters.all(|(distance, letter)| byte(end - distance) == *letter)
@@ -64,13 +64,13 @@ fn count_in_memory(reversed: &str) -> usize {
     (reversed.len()..bytes).filter(is_end).count()
 }
 
-/// Returns no memory. Lints compile this guest for the machine that they run on.
+/// Returns 0. Only lints compile this guest for a machine without this instruction.
 #[cfg(not(target_arch = "wasm32"))]
 fn memory_size<const MEMORY: u32>() -> usize {
     0
 }
 
-/// Sends one request. Bodies that are not read are added to `held`.
+/// Sends one request. Adds an unread response body to `held`, so that it stays open.
 fn exchange(request: &Value, held: &mut Vec<IncomingBody>) -> Result<Value, String> {
     let fields = Fields::new();
     for pair in request["headers"].as_array().into_iter().flatten() {
@@ -135,7 +135,7 @@ fn exchange(request: &Value, held: &mut Vec<IncomingBody>) -> Result<Value, Stri
 fn write(body: OutgoingBody, text: &str) -> Result<(), String> {
     let stream = body.write().map_err(|()| "body")?;
     for piece in text.as_bytes().chunks(4096) {
-        // The response says why.
+        // The response says why the write failed.
         if stream.blocking_write_and_flush(piece).is_err() {
             break;
         }
@@ -189,7 +189,7 @@ fn name(code: &ErrorCode) -> String {
     format!("{code:?}")
 }
 
-/// Returns a text of the request with the guest's variables.
+/// Returns a text of a request. Replaces `${NAME}` with the guest's variables.
 fn text(value: &Value) -> String {
     let mut text = value.as_str().unwrap_or_default().to_owned();
     for (name, value) in wasip2::cli::environment::get_environment() {

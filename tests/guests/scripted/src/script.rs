@@ -1,16 +1,16 @@
-//! Scripts of file operations, one a line, and what each comes to, as text. The guest
+//! Scripts of file operations, one on each line, and the result of each as text. The guest
 //! runs them over WASI. `tests/fuzz/bodies/view.rs` runs the same code over a folder of
-//! the disk, and compares.
+//! the disk, and compares the results.
 //!
-//! The words of a line stand between spaces; `""` is an empty one. Handles are numbers:
-//! 0 is the skill's folder, 1 is `/tmp`, and `open` fills others.
+//! Spaces separate the words of a line; `""` is an empty word. Handles are numbers:
+//! 0 is the skill's folder, 1 is `/tmp`, and `open` sets the others.
 
 use std::fmt::Write as _;
 
 /// The number of handles.
 pub(crate) const HANDLES: usize = 8;
 
-/// The word for an error, as WASI has it.
+/// WASI's name of an error.
 pub(crate) type Code = &'static str;
 
 /// A file system that a script runs on.
@@ -18,7 +18,7 @@ pub(crate) trait FileSystem {
     /// A file or folder that is open.
     type Handle;
 
-    /// Opens a top folder.
+    /// Opens the folder that a handle refers to at the start, if any.
     fn top(&mut self, index: usize) -> Option<Self::Handle>;
     /// Opens a path. The letters of `flags`: (f)ollow, (c)reate, e(x)clusive, (t)runcate,
     /// (d)irectory, (r)ead, (w)rite.
@@ -92,9 +92,9 @@ pub(crate) trait FileSystem {
         accessed: Option<u64>,
         modified: Option<u64>,
     ) -> Result<(), Code>;
-    /// Checks whether two handles are of one file.
+    /// Checks whether two handles refer to the same file.
     fn is_same(&mut self, one: &Self::Handle, other: &Self::Handle) -> Result<bool, Code>;
-    /// Checks whether what lies at a path is the file of a handle.
+    /// Checks whether a path leads to the file of a handle.
     fn lies_at(
         &mut self,
         file: &Self::Handle,
@@ -108,7 +108,7 @@ pub(crate) trait FileSystem {
 pub(crate) struct Status {
     /// `f` a file, `d` a folder, `l` a link, `?` anything else.
     pub(crate) kind: char,
-    /// Names of the file.
+    /// The number of hard links.
     pub(crate) links: u64,
     /// Bytes.
     pub(crate) size: u64,
@@ -116,10 +116,10 @@ pub(crate) struct Status {
     pub(crate) modified: u64,
 }
 
-/// Times before this are a script's; later ones are of the day, and differ.
+/// Scripts set only earlier times. Later ones are from the clock, and differ between runs.
 const TODAY: u64 = 1_000_000_000;
 
-/// Runs a script, and returns a line for each of its own.
+/// Runs a script. Returns one line with the result of each line of the script.
 pub(crate) fn run<F: FileSystem>(script: &str, files: &mut F) -> String {
     let mut runner = Runner {
         handles: (0..HANDLES).map(|index| files.top(index)).collect(),
@@ -224,7 +224,7 @@ impl<F: FileSystem> Runner<'_, F> {
     }
 }
 
-/// Tells all that lies in a folder.
+/// Appends everything below a folder to `told`.
 fn tree<F: FileSystem>(
     files: &mut F,
     folder: &F::Handle,
@@ -272,14 +272,14 @@ fn told(status: Status) -> String {
     } else {
         "today".to_owned()
     };
-    // The size and the links of a folder are the file system's own affair.
+    // The size and the links of a folder differ between file systems.
     match kind {
         'd' => format!("d {when}"),
         _ => format!("{kind} {size} {links} {when}"),
     }
 }
 
-/// Shows bytes: few as they are, more by their number and a hash.
+/// Shows short text as it is, and other bytes by their number and a hash.
 fn show(bytes: Vec<u8>) -> String {
     if bytes.len() <= 64 && bytes.iter().all(u8::is_ascii_graphic) {
         return String::from_utf8_lossy(&bytes).into_owned();

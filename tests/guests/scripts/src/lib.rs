@@ -1,5 +1,5 @@
-//! A guest that starts scripts without running them, and performs the steps of a call on the
-//! files. `tests/scripts.rs` checks the results.
+//! A guest that asks the host for scripts but runs none, and reads and changes files as the
+//! steps of a call say. `tests/scripts.rs` checks the results.
 
 use std::fs;
 use std::io;
@@ -49,8 +49,8 @@ skillhost_guest::record! {
     }
 }
 
-/// Returns the verdicts that the skill itself contains: on each line a script, a verdict, a
-/// description and a reason, separated by bars.
+/// Returns the verdicts in the skill's file `verdicts.txt`. Each line has a script, a verdict, a
+/// description and a reason, separated by `|`.
 fn judge(call: JudgeArguments, access: Access) -> Result<Output, Failure> {
     let _folder = access;
     let file = format!("/skills/{}/verdicts.txt", call.skill_name);

@@ -1,5 +1,5 @@
-//! A guest with no checks: what it is given goes to WASI as it is. What it
-//! cannot reach, the sandbox alone keeps from it.
+//! A guest with no checks: it passes each path to WASI unchanged. Only the
+//! sandbox keeps it away from other files.
 
 use skillhost_guest::bindings::answer;
 use skillhost_guest::{Access, Failure, Output, Tool};

@@ -20,7 +20,7 @@ struct Table {
     #[serde(rename = "at the build")]
     builds: Vec<Named>,
     #[serde(rename = "at a call")]
-    calls: Vec<Calls>,
+    calls: Vec<ProjectCalls>,
 }
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Named {
 }
 
 #[derive(Deserialize)]
-struct Calls {
+struct ProjectCalls {
     calls: Vec<Named>,
 }
 
@@ -46,13 +46,13 @@ struct Mistake {
     run: Vec<String>,
     /// The language of a new project, which is built.
     project: Option<String>,
-    /// Changes of its files.
+    /// Changes to the project's files.
     #[serde(default)]
     edits: Vec<Edit>,
     /// Scripts that replace compilers.
     #[serde(default)]
     programs: BTreeMap<String, String>,
-    /// The tools that the component of a build defines.
+    /// The tools that the built component defines.
     defines: Option<Vec<Tool>>,
     exit: i32,
     /// Parts of the message.
@@ -153,7 +153,7 @@ fn table_has_forty_mistakes_and_none_twice() {
     let table = table();
     let names = table.mistakes.iter().map(|mistake| &mistake.mistake);
     let builds = table.builds.iter().map(|build| &build.mistake);
-    let calls = table.calls.iter().flat_map(|calls| &calls.calls);
+    let calls = table.calls.iter().flat_map(|project| &project.calls);
     let names: Vec<&String> = names
         .chain(builds)
         .chain(calls.map(|call| &call.mistake))

@@ -1,5 +1,5 @@
-//! Files and folders that an operator names: a FIFO, a device, a folder instead of a file, and a
-//! file beyond the bound are errors at once, with the path.
+//! Files and folders that an operator names. The program refuses a FIFO, a device, a folder instead
+//! of a file, and a file above the limit at once, and names the path.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -17,7 +17,7 @@ enum Named {
     Whole,
     /// A file that is read piece by piece, or written.
     Pieces,
-    /// A component, a folder or a socket, with messages of its own.
+    /// A component, a folder or a socket, for which messages differ.
     Other,
 }
 
@@ -178,7 +178,7 @@ fn check(program: &Program, named: Named, words: &[&str], path: &str) {
         (_, "/dev/zero") if output.contains("every user can change") => "",
         (_, "fifo") => "it is not a regular file but a FIFO",
         (_, "/dev/zero") => "it is not a regular file but a device",
-        // The log is opened for writing.
+        // The program opens the log for writing, which fails for a folder.
         (Pieces, "folder") if output.contains("Is a directory") => "",
         (_, "folder") => "it is not a regular file but a folder",
         (Whole, _) => "it is larger than ",
@@ -277,7 +277,7 @@ fn accepts_secrets_that_root_shares_with_group() {
         (0, 0o460, false),
         (0, 0o450, false),
         (0, 0o444, false),
-        // The user owns the file, and could deny the group access.
+        // The user owns the file, and so could deny access to the group.
         (USER, 0o440, false),
         (USER, 0o400, true),
     ] {
@@ -302,7 +302,7 @@ fn accepts_secrets_that_root_shares_with_group() {
 /// Lets one more user read a file, by an access control list.
 fn allow_another_user(path: &std::path::Path) -> rustix::io::Result<()> {
     const NOBODY_NAMED: u32 = u32::MAX;
-    // The tag of an entry, its bits, and its user: the owner, a user, the group, the mask, others.
+    // The tag, bits and user of each entry: the owner, a user, the group, the mask, others.
     let entries = [
         (0x01, 4, NOBODY_NAMED),
         (0x02, 4, 54_323),
@@ -345,18 +345,18 @@ fn table_has_every_option_of_every_verb() {
     };
     let mut all: Vec<Vec<String>> = Vec::new();
     for verb in verbs(&help(&[])) {
-        let below = verbs(&help(&[&verb]));
-        if below.is_empty() {
+        let subverbs = verbs(&help(&[&verb]));
+        if subverbs.is_empty() {
             all.push(vec![verb]);
         } else {
-            all.extend(below.into_iter().map(|it| vec![verb.clone(), it]));
+            all.extend(subverbs.into_iter().map(|subverb| vec![verb.clone(), subverb]));
         }
     }
     assert!(all.len() > 15, "{all:?}");
     for verb in all {
         let words: Vec<&str> = verb.iter().map(String::as_str).collect();
         let rows = || OPTIONS.iter().map(|(_, row)| *row);
-        let own = || rows().filter(|row| row.starts_with(&words));
+        let verb_rows = || rows().filter(|row| row.starts_with(&words));
         for line in help(&words).lines().map(str::trim_start) {
             let names = ["<FILE>", "<DIR>", "<FILE.wasm>", "<PATH>"];
             let option = line.split_whitespace().next().unwrap_or_default();
@@ -365,7 +365,7 @@ fn table_has_every_option_of_every_verb() {
                 // Common options are tested with one verb.
                 let is_common = ["--config", "--skills", "--tools", "--audit"].contains(&option);
                 let has = |row: &[&str]| row.contains(&option);
-                let is_tried = own().any(has) || is_common && rows().any(has);
+                let is_tried = verb_rows().any(has) || is_common && rows().any(has);
                 assert!(is_tried, "{words:?} {option}");
             }
         }
@@ -382,7 +382,7 @@ fn table_has_every_option_of_every_verb() {
             .any(|name| argument.contains(name))
             && !usage.contains("--key-file <FILE>")
         {
-            let is_tried = own().any(|row| row.last() == Some(&PATH));
+            let is_tried = verb_rows().any(|row| row.last() == Some(&PATH));
             assert!(is_tried, "{words:?} {argument}");
         }
     }

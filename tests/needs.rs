@@ -34,7 +34,7 @@ fn needs() -> Value {
     })
 }
 
-/// Adds the section with what a component asks for.
+/// Adds the section `skillhost:needs`.
 pub(crate) fn with_section(component: Vec<u8>, content: &str) -> Vec<u8> {
     with_custom_section(component, "skillhost:needs", content)
 }
@@ -258,7 +258,7 @@ fn asking_grants_nothing() {
         assert_eq!(json[0]["asks"]["network"][0]["granted"], "no");
         assert_eq!(json[0]["network"], json!([]));
     }
-    // This component sends and asks for nothing.
+    // This component sends no requests, and asks for none.
     let program = project("");
     program.write("tools/count_lines.wasm", count_lines());
     let text = run(&program, &["grants", "--all", "count_lines"]).stdout;
@@ -266,7 +266,7 @@ fn asking_grants_nothing() {
         text.contains("  network: none\n") && !text.contains("asks for"),
         "{text}"
     );
-    // An invalid section is ignored, and shown.
+    // An invalid section is ignored, and the output says so.
     program.write(
         "tools/count_lines.wasm",
         with_section(count_lines(), "{\"a\": 1}"),
@@ -334,7 +334,7 @@ fn explain_names_rule_or_reason() {
             0,
             &["if every address of `intern.example.org` is in `network_private`"],
         ),
-        // `10.0.0.1` in `network_private` grants all its ports, and so port 80.
+        // `10.0.0.1` in `network_private` grants all its ports, including port 80.
         (
             &["http://plain.example.org/"],
             0,

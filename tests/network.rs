@@ -280,26 +280,26 @@ const MAX_ENDLESS: usize = 32 << 20;
 
 #[test]
 fn endless_servers_are_bounded_and_reported() {
-    let head = "HTTP/1.1 200 OK\r\n";
-    let body = "HTTP/1.1 200 OK\r\n\r\n";
+    let status_line = "HTTP/1.1 200 OK\r\n";
+    let whole_head = "HTTP/1.1 200 OK\r\n\r\n";
     let [byte, header, piece] = [
         "x",
         Box::leak(format!("a: {}\r\n", "x".repeat(8_000)).into_boxed_str()),
         Box::leak("x".repeat(100_000).into_boxed_str()),
     ];
-    let second = Duration::from_secs(1);
+    let one_second = Duration::from_secs(1);
     for (start, piece, pause, option, error, line, failure) in [
         (
-            head,
+            status_line,
             byte,
-            second,
+            one_second,
             ("first_byte_ms", json!(2_500)),
             "ErrorCode::ConnectionReadTimeout",
             "got no response: the server did not answer in 2.5s",
             json!("timeout"),
         ),
         (
-            head,
+            status_line,
             header,
             Duration::ZERO,
             ("read", json!("all")),
@@ -308,16 +308,16 @@ fn endless_servers_are_bounded_and_reported() {
             json!("protocol"),
         ),
         (
-            body,
+            whole_head,
             byte,
-            second,
+            one_second,
             ("between_ms", json!(100)),
             "timeout",
             "got only a part of the response: ",
             Value::Null,
         ),
         (
-            body,
+            whole_head,
             piece,
             Duration::ZERO,
             ("read", json!("all")),
@@ -359,7 +359,7 @@ fn unread_and_slow_bodies_end_with_the_call() {
     let results = send(&program, &json!([unread]));
     assert_eq!(results[0]["status"], 200, "{results:?}");
     assert!(sent.load(Ordering::SeqCst) < MAX_ENDLESS);
-    // Each byte comes in time, but there is no end.
+    // Each byte comes in time, but the body does not end.
     let run = call(&program, &json!([{"host": slow.authority, "path": "/"}]));
     assert_ne!(run.code, 0, "{run:?}");
     let record = record(&program);

@@ -1,4 +1,4 @@
-//! Files of a skill that lists leave out: version control, installed packages, caches.
+//! A skill's files that lists leave out: version control, installed packages, caches.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -46,12 +46,12 @@ fn paths(files: &SkillFiles) -> Vec<&str> {
 fn lists_leave_out_checkouts_and_caches() {
     let folders = skill_in_a_checkout();
     let host = build(builder().skills(&folders.root));
-    let own = ["SKILL.md", "env/notes.md", "scripts/run.py"];
+    let expected = ["SKILL.md", "env/notes.md", "scripts/run.py"];
     let listed = manifest(&host);
     assert_eq!(listed.over, None);
-    assert_eq!(paths(&listed), own);
+    assert_eq!(paths(&listed), expected);
     let resources = host.skill_resources().unwrap();
-    assert_eq!(paths(&block_on(resources.files("a")).unwrap()), own);
+    assert_eq!(paths(&block_on(resources.files("a")).unwrap()), expected);
     let directory = |path| {
         let entries = block_on(resources.directory("a", path)).unwrap().entries;
         entries.into_iter().map(|entry| entry.name).collect()
@@ -173,7 +173,7 @@ fn configuration_replaces_omitted_names() {
 }
 
 #[test]
-fn other_components_list_folders_as_they_are() {
+fn third_party_component_lists_omitted_files() {
     let folders = skill_in_a_checkout();
     let host = build(builder_with_guests().skills(&folders.root));
     let listed = model_text(&host, "raw_list", json!({"skill_name": "a", "path": "."}));

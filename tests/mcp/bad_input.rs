@@ -53,7 +53,7 @@ fn malformed_lines() -> Vec<Case> {
             json!("x"),
             -32600,
         ),
-        // Ids and progress tokens have at most 1 KiB. An error repeats no longer id.
+        // Ids and progress tokens have at most 1 KiB. An error never repeats a longer id.
         case(
             &format!(
                 r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
@@ -154,7 +154,7 @@ fn headers_of_other_protocols_get_one_error() {
             "{first}"
         );
         assert_eq!(first["error"]["code"], -32700);
-        // The line feed of the test ends the last message, which is answered.
+        // `line` adds a line feed, which ends the last message. The server answers that message.
         let last = client.message();
         assert_eq!(last["id"], "c");
         assert!(last["result"]["tools"].is_array(), "{last}");
@@ -189,7 +189,7 @@ fn refuses_oversized_subscriptions() {
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains("subscriptions/listen"), "{answer}");
     }
-    // None of the refused requests counts as a subscription.
+    // The refused requests do not count as subscriptions.
     for _ in 0..16 {
         let params = json!({"notifications": {"resourceSubscriptions": ["skill://a/SKILL.md"]}});
         client.send("subscriptions/listen", params);
@@ -199,7 +199,7 @@ fn refuses_oversized_subscriptions() {
 }
 
 #[test]
-fn no_line_before_session_ends_server() {
+fn server_survives_bad_lines_before_session() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");
     for (line, expected) in malformed_lines() {
@@ -317,7 +317,7 @@ fn refuses_id_of_request_in_flight() {
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32600))
         );
-        // An invalid line with the id is not answered under the id either.
+        // The error for an invalid line with that id has no id either.
         client.line(r#"{"jsonrpc":"2.0","id":"twice","method":1}"#);
         assert_eq!(client.message()["id"], Value::Null);
         // The first request is answered once; then the id is free.
@@ -350,7 +350,7 @@ fn accepts_id_of_cancelled_request() {
             "method": "notifications/cancelled",
             "params": {"requestId": id},
         });
-        // Both in one write, so that the first request is cancelled while it runs.
+        // All three lines in one write, so that the first request is cancelled while it runs.
         client.line(format!(
             "{}\n{cancelled}\n{}",
             client.written(&id, "tools/list", json!({})),
@@ -358,7 +358,7 @@ fn accepts_id_of_cancelled_request() {
         ));
         let mut answer = client.message();
         if answer["result"]["tools"].is_array() {
-            // It was answered before the cancellation arrived.
+            // The server answered the first request before the cancellation arrived.
             answer = client.message();
         }
         assert_eq!(answer["id"], id);

@@ -172,7 +172,7 @@ fn reads_input_while_answer_is_unread() {
 }
 
 /// Sends a line `count` times to a server, and only then reads the answers. Returns the number of
-/// lines that the server read before that.
+/// lines that the server and the pipe accepted before that.
 fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     let mut server = Process::start(&mut server(folder));
     let mut input = server.stdin.take().unwrap();
@@ -195,14 +195,14 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Wait until the server has read no line for a second. On a busy machine this can end early,
-    // and then the test checks less.
-    let (mut read, mut since) = (0, Instant::now());
+    // Wait until the server has read no line for a second. On a busy machine this wait can end
+    // early, and then the test checks less.
+    let (mut accepted, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
         let now = sent.load(Ordering::SeqCst);
-        if now != read {
-            (read, since) = (now, Instant::now());
+        if now != accepted {
+            (accepted, since) = (now, Instant::now());
         }
     }
     let answered: BTreeSet<String> = (0..count)
@@ -211,7 +211,7 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     assert_eq!(answered.len(), count);
     join(sending, "the end of the lines").unwrap();
     assert!(server.wait().success());
-    read
+    accepted
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn stops_reading_from_client_that_does_not_read() {
         for line in [request, invalid] {
             let folder = program.folder.path();
             scope.spawn(move || {
-                let taken = send_before_reading(folder, &line, LINES);
-                assert!(taken < LINES / 2, "{taken} of {line}");
+                let accepted = send_before_reading(folder, &line, LINES);
+                assert!(accepted < LINES / 2, "{accepted} of {line}");
             });
         }
     });

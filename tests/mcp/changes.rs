@@ -21,7 +21,7 @@ fn listening(
     revision: &'static str,
 ) -> (Client, Option<u64>) {
     let mut client = Client::start(program.folder.path(), arguments, revision);
-    // Neither the first listing nor an already compiled component is a change.
+    // Wait for the components and the first listing, so that neither causes a notification later.
     client.wait_for_components();
     client.request("tools/list", json!({}));
     if revision != NEWEST {
@@ -96,7 +96,7 @@ fn notifies_of_added_and_removed_skills() {
         let program = folder("");
         let (mut client, subscription) = listening(&program, &[], revision);
         if revision != NEWEST {
-            // A second notification must change nothing.
+            // A second `initialized` notification must change nothing.
             client.notify("notifications/initialized", json!({}));
         }
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");

@@ -23,7 +23,7 @@ fn names(session: &mut Session) -> Vec<String> {
         .collect()
 }
 
-/// A folder with a component that is compiled once [`ColdStart::go`] is called.
+/// A folder with a component that no host can compile before [`ColdStart::go`].
 struct ColdStart(Program);
 
 impl ColdStart {

@@ -23,7 +23,7 @@ fn signal(client: &Client, signal: Signal) {
 
 #[test]
 fn end_of_input_waits_for_calls() {
-    // Longer than rmcp waits.
+    // Longer than rmcp waits at the end of input.
     let program = folder("[limits]\ntime = \"6s\"\n");
     let answers_all = |revision| {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
@@ -69,7 +69,7 @@ fn end_of_input_waits_for_unwritten_messages() {
     };
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     // Each error has the request's id. All requests together are longer than a pipe, and so are
-    // all errors, so the server must read on while its client does not.
+    // all errors, so the server must continue to read while its client reads nothing.
     let ids = (0..120).map(|number| format!("{number}{}", "i".repeat(1000)));
     let ids: Vec<String> = ids.collect();
     let wrong = ids
@@ -92,14 +92,14 @@ fn end_of_input_waits_for_unwritten_messages() {
             assert_eq!(answer(&mut answers)["id"], message["id"]);
         }
         if message["id"] == 2 {
-            // The server has begun to write this answer before others follow.
+            // Send the invalid requests only after the server starts to write this answer.
             answers.fill_buf().unwrap();
         }
     }
     drop(input);
     assert_eq!(answer(&mut answers)["id"], 2);
-    // Long enough for a server that does not wait to exit. Nothing shows when a waiting server has
-    // noticed the end.
+    // A server that did not wait would exit in this time. Nothing shows when a waiting server has
+    // noticed the end of its input.
     thread::sleep(Duration::from_millis(200));
     for id in &ids {
         assert_eq!(answer(&mut answers)["id"], **id);
@@ -155,7 +155,7 @@ fn signal_ends_server_and_guests() {
 }
 
 #[test]
-fn hang_up_signal_ends_nothing() {
+fn hang_up_signal_does_not_end_server() {
     let program = folder("");
     let folder = program.folder.path();
     let mut client = Client::start(folder, &["--skills", "skills"], NEWEST);
@@ -237,7 +237,7 @@ fn closed_output_ends_server_during_call() {
             .stdout(theirs);
         let mut child = Process::start(command.stderr(Stdio::piped()));
         drop(command);
-        // The input stays open, so the server cannot notice its end.
+        // The input stays open, so only the closed output can end the server.
         let mut stdin = child.stdin.take().unwrap();
         for line in [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

@@ -95,7 +95,7 @@ fn model_output_cuts_answers() {
     for revision in REVISIONS {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         assert_eq!(texts(&read(&mut client, "fits.txt")), [line.repeat(64)]);
-        for (name, kept, left) in [
+        for (name, kept, omitted) in [
             ("lines.txt", line.repeat(64), 1),
             ("long.txt", "x".repeat(1024), 1),
             ("wide.txt", "漢".repeat(341), 1200 - 1023),
@@ -105,15 +105,15 @@ fn model_output_cuts_answers() {
                 read(&mut client, name),
                 client.call("raw_read", json!({"skill_name": "a", "path": name})),
             ];
-            // No call returns a line that is longer than the bound.
-            let is_readable = name == "lines.txt";
-            for (result, reads_parts) in answers.iter().zip([is_readable, false]) {
+            // No tool returns a line that is longer than the limit.
+            let rest_is_readable = name == "lines.txt";
+            for (result, reads_parts) in answers.iter().zip([rest_is_readable, false]) {
                 let [text, note] = texts(result)[..] else {
                     panic!("{name}: {result}");
                 };
                 assert_eq!(text, kept, "{name}");
                 assert!(
-                    note.contains(&format!("{left} bytes are left out")),
+                    note.contains(&format!("{omitted} bytes are left out")),
                     "{note}"
                 );
                 assert_eq!(note.contains(READS_PARTS), reads_parts, "{note}");

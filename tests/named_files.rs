@@ -349,7 +349,7 @@ fn table_has_every_option_of_every_verb() {
         if subverbs.is_empty() {
             all.push(vec![verb]);
         } else {
-            all.extend(subverbs.into_iter().map(|subverb| vec![verb.clone(), subverb]));
+            all.extend(subverbs.into_iter().map(|name| vec![verb.clone(), name]));
         }
     }
     assert!(all.len() > 15, "{all:?}");

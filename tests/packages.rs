@@ -69,7 +69,8 @@ impl User {
         run.stdout
     }
 
-    /// Runs a verb that must fail with this code and change neither file. Returns its error.
+    /// Runs a verb that must fail with this code, and must not change the configuration or the lock
+    /// file. Returns its error.
     #[track_caller]
     fn run_err(&self, code: i32, arguments: &[&str]) -> String {
         let before = self.files();
@@ -130,7 +131,7 @@ impl User {
         self.run_ok(&arguments)
     }
 
-    /// Writes any bytes into the store, and locks and configures them as a component.
+    /// Writes bytes into the store, and locks and configures them as a component.
     fn lock_bytes(&self, name: &str, bytes: &[u8], tool: &str) {
         let write = |bytes: &[u8]| {
             let digest = skillhost_packages::Digest::of(bytes);
@@ -166,12 +167,12 @@ impl User {
 }
 
 /// Returns [`count_lines`] with a version.
-fn version(version: &str) -> Vec<u8> {
+fn versioned_component(version: &str) -> Vec<u8> {
     with_custom_section(count_lines(), "version", version)
 }
 
 /// Returns a value of a key in a lock file. `index` counts the entries that have the key.
-fn digest_of(lock: &str, key: &str, index: usize) -> String {
+fn lock_value(lock: &str, key: &str, index: usize) -> String {
     let start = format!("{key} = \"");
     let mut lines = lock.lines().filter_map(|line| line.strip_prefix(&*start));
     lines.nth(index).unwrap().trim_matches('"').to_owned()
@@ -211,7 +212,7 @@ fn signed_component_goes_from_author_to_call() {
     assert_eq!(config, before + &source);
     assert!(lock.contains("signer = \"key:"), "{lock}");
     user.run_ok(&["lock", "--check"]);
-    // Nothing below needs the network. An added component has no grant.
+    // No command before `fetch` needs the network. An added component has no grant.
     user.registry.take_request_heads();
     let refused = user.call();
     assert_eq!(refused.code, 3, "{refused:?}");
@@ -280,7 +281,7 @@ fn update_accepts_no_new_power_or_signer_unasked() {
     user.push(&count_lines(), Some("one"));
     user.run_ok(&["add", &user.reference()]);
     let lock = || user.files()[1].clone().unwrap();
-    let part = |lock: &str, key: &str, end: &str| -> String {
+    let entry = |lock: &str, key: &str, end: &str| -> String {
         let start = lock.find(&format!("{key} = ")).unwrap();
         let length = lock[start..].find(end).unwrap() + end.len();
         lock[start..start + length].to_owned()
@@ -301,8 +302,8 @@ fn update_accepts_no_new_power_or_signer_unasked() {
     user.run_ok(&["update", "--accept-powers"]);
     // Powers count as new even if somebody has written them into the lock file.
     let second = lock();
-    let powers = part(&second, "powers", "]");
-    let edited = first.replace(&part(&first, "powers", "]"), &powers);
+    let powers = entry(&second, "powers", "]");
+    let edited = first.replace(&entry(&first, "powers", "]"), &powers);
     user.program.write("skillhost.lock", edited);
     let error = user.run_err(1, &["update"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
@@ -316,15 +317,15 @@ fn update_accepts_no_new_power_or_signer_unasked() {
     user.run_ok(&["update", "--accept-signer"]);
     user.run_ok(&["lock", "--check"]);
     let third = lock();
-    let signer = part(&first, "signer", "\n");
-    let edited = third.replace(&part(&third, "signer", "\n"), &signer);
+    let signer = entry(&first, "signer", "\n");
+    let edited = third.replace(&entry(&third, "signer", "\n"), &signer);
     user.program.write("skillhost.lock", edited);
     let error = user.run_err(1, &["lock", "--check"]);
     assert!(error.contains("another signer of the component"), "{error}");
 }
 
 #[test]
-fn add_prints_the_grant_for_what_a_component_asks_for() {
+fn add_prints_grant_for_component_needs() {
     let user = User::new();
     user.push(&with_section(count_lines(), &needs()), None);
     let config = user.files()[0].clone().unwrap();
@@ -480,7 +481,7 @@ fn refuses_components_that_differ_from_lock() {
         assert!(run.stderr.contains(why), "{why}: {run:?}");
     }
     user.program.write("skillhost.toml", &config);
-    // `fetch` asks the configured source alone.
+    // `fetch` asks only the configured source.
     user.registry.take_request_heads();
     user.program
         .write("skillhost.lock", lock.replace("acme/csv", "evil/csv"));
@@ -578,7 +579,7 @@ fn slow_registry_blocks_no_other_command() {
         config.contains(&elsewhere) && lock.contains(&elsewhere),
         "{lock}"
     );
-    // Nor is a tool locked twice.
+    // `add` refuses a tool that another command has locked meanwhile.
     user.run_ok(&["remove", "csv"]);
     user.run_ok(&["store", "clean"]);
     let lines = format!("oci://{}/acme/lines:1", other.authority);
@@ -637,8 +638,8 @@ fn push_signs_only_with_private_p256_keys() {
     assert_eq!(user.registry.take_request_heads(), [""; 0]);
 }
 
-/// Returns a user who has added a component or a skill, its name, and the option for its kind.
-/// `key` signs it, if there is one.
+/// Returns a user who has added a component or a skill, the package's name, and the option for its
+/// kind. `key` signs the package, if there is one.
 fn user_with(kind: &str, key: Option<&str>) -> (User, &'static str, &'static [&'static str]) {
     let user = User::new();
     key.iter().for_each(|key| user.new_key(key));
@@ -664,7 +665,7 @@ fn remove_and_add_fix_leftovers_of_a_kill() {
         let remove = [&["remove"], option, &[name]].concat();
         user.run_ok(&remove);
         let after = user.files();
-        // As after a kill of `remove` or `add`, when it had written one of the two files.
+        // The files are now as if a kill had ended `remove` or `add` between its two writes.
         user.program.write("skillhost.lock", &lock);
         let advice = user.run_err(1, &["lock", "--check"]);
         let command = format!("`skillhost {}` removes it", remove.join(" "));
@@ -678,7 +679,8 @@ fn remove_and_add_fix_leftovers_of_a_kill() {
         assert_eq!(user.lock(), lock);
         user.run_ok(&remove);
         user.run_err(2, &remove);
-        // A package without a line in the configuration is not served: another may have its tools.
+        // The host does not serve a package that is only in the lock file, so another package may
+        // have the same tools.
         user.program.write("skillhost.lock", &lock);
         user.run_ok(&[&["add"], option, &[&*source, "--name", "other"]].concat());
     }
@@ -807,7 +809,7 @@ fn edited_locks_hide_no_signer() {
         ));
         let push = |release: &str, key| match kind {
             "skill" => user.push_skill_version(release, Some(key)),
-            _ => drop(user.push(&version(release), Some(key))),
+            _ => drop(user.push(&versioned_component(release), Some(key))),
         };
         push("1.0.0", "one");
         let name = if kind == "skill" {
@@ -818,12 +820,12 @@ fn edited_locks_hide_no_signer() {
             "csv"
         };
         let first = user.lock();
-        let one = digest_of(&first, "signer", 0);
+        let one = lock_value(&first, "signer", 0);
         push("1.1.0", "two");
         user.run_ok(&["update", "--accept-signer"]);
         let second = user.lock();
-        let two = digest_of(&second, "signer", 0);
-        let bundle = format!("bundle = \"{}\"\n", digest_of(&first, "bundle", 0));
+        let two = lock_value(&second, "signer", 0);
+        let bundle = format!("bundle = \"{}\"\n", lock_value(&first, "bundle", 0));
         let signer = format!("signer = \"{one}\"");
         let unsigned = first.replace(&signer, "unsigned = true");
         let other = "it has another signer; `--accept-signer`";
@@ -842,7 +844,7 @@ fn edited_locks_hide_no_signer() {
             (
                 first.replace(&one, "key:00").replace(
                     &bundle,
-                    &format!("bundle = \"{}\"\n", digest_of(&second, "bundle", 0)),
+                    &format!("bundle = \"{}\"\n", lock_value(&second, "bundle", 0)),
                 ),
                 "signer: was key:00, not verified\n".to_owned(),
                 unknown,
@@ -882,7 +884,7 @@ fn edited_locks_hide_no_content() {
         let (_, files) = lock.split_once("[skill.files]\n").unwrap();
         files.split("\n\n").next().unwrap().trim().to_owned()
     };
-    let content = |lock: &str| digest_of(lock, "content", 0);
+    let content = |lock: &str| lock_value(lock, "content", 0);
     let edited = first
         .replace(&files(&first), &files(&second))
         .replace(&content(&first), &content(&second));
@@ -898,7 +900,7 @@ fn edited_locks_hide_no_content() {
     }
     // Without the old files, all files are new.
     user.program.write("skillhost.lock", &first);
-    fs::remove_file(user.blob(&digest_of(&first, "content", 0))).unwrap();
+    fs::remove_file(user.blob(&lock_value(&first, "content", 0))).unwrap();
     let shown = user.run_ok(&["update"]);
     for part in [
         "  file: + SKILL.md\n",

@@ -35,7 +35,7 @@ fn refuses_paths_that_leave_folder_at_any_step() {
 
 #[test]
 fn accepts_paths_that_stay_inside() {
-    for (path, shown) in [
+    for (path, normalized) in [
         ("a", "a"),
         ("a/b.txt", "a/b.txt"),
         ("./a", "a"),
@@ -55,7 +55,7 @@ fn accepts_paths_that_stay_inside() {
     ] {
         let checked = SkillPath::new(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         assert_eq!(checked.as_str(), path);
-        assert_eq!(checked.normalized(), shown);
+        assert_eq!(checked.normalized(), normalized);
     }
 }
 

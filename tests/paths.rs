@@ -1,6 +1,6 @@
 //! The path suite. It tries every path and skill name of `vectors/paths.json` with the string
 //! check alone, with the sandbox alone (through the unchecked guest), and with each tool. It runs
-//! with `openat2`, without it, and with it forbidden. No call may read anything outside the skill
+//! with `openat2` available, missing and forbidden. No call may read anything outside the skill
 //! or learn about the host.
 //!
 //! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file. Review the
@@ -23,10 +23,10 @@ use crate::support::{
     build, builder_with_guests, call, own_process_argument, repository, run_in_own_process,
 };
 
-/// The text of every file inside.
+/// The text of every file inside the skill.
 const INSIDE: &str = "INSIDE-91c2\n";
 
-/// The text of another skill, which only some hosts may read.
+/// The text of another skill, which only the host for names may read.
 const ANOTHER: &str = "ANOTHER-55d0\n";
 
 /// A file of the host.
@@ -58,7 +58,7 @@ const NAME_TOOLS: [&str; 8] = [
     "list_files_in_skill",
 ];
 
-/// Makes a skill with all kinds of files and links that could mislead a path.
+/// Makes a skill with all kinds of files and links that could lead a path outside.
 fn make_skill(folder: &Path, outside: &Path) {
     let file = |path: &str| {
         let path = folder.join(path);
@@ -270,7 +270,7 @@ impl Suite {
         }
     }
 
-    /// Returns a string of the table: a text, or a part to repeat and what follows it.
+    /// Returns a string of the table: a text, or a repeated part and the text after it.
     fn text(&self, value: &Value) -> String {
         let text = match value {
             Value::String(text) => text.clone(),

@@ -6,14 +6,14 @@ use std::process::Command;
 use crate::support::process::output;
 use crate::support::repository;
 
-/// Returns the figures of `docs/performance.json` in a form of `bench/compare`.
-fn rendered(form: &str) -> String {
+/// Returns the figures of `docs/performance.json` in an output format of `bench/compare`.
+fn rendered(format: &str) -> String {
     let mut command = Command::new("python3");
     command
         .current_dir(repository())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg("bench/compare/compare.py")
-        .args(["--from", "docs/performance.json", "--output", form]);
+        .args(["--from", "docs/performance.json", "--output", format]);
     // Needs Python 3 on the PATH.
     let done = output(&mut command);
     let errors = String::from_utf8_lossy(&done.stderr);

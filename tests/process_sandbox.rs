@@ -63,7 +63,7 @@ fn confines_each_thread_unless_turned_off() {
         "off.toml",
         "skills = [\"skills\"]\n[process]\nconfine = \"off\"\n",
     );
-    for (arguments, filters) in [
+    for (arguments, seccomp_mode) in [
         (&[][..], "2"),
         (&["--confine", "auto"], "2"),
         (&["--confine", "off"], "0"),
@@ -76,17 +76,17 @@ fn confines_each_thread_unless_turned_off() {
         let status = |field: &str| thread_status(client.pid(), field);
         assert!(status("Seccomp").len() > 3);
         assert!(
-            status("Seccomp").iter().all(|value| value == filters),
+            status("Seccomp").iter().all(|value| value == seccomp_mode),
             "{arguments:?}"
         );
-        if filters != "0" {
+        if seccomp_mode != "0" {
             assert!(status("NoNewPrivs").iter().all(|value| value == "1"));
             // No capabilities, except those with which root opens other users' files.
-            let own = thread_status(std::process::id(), "CapEff");
-            let own = u64::from_str_radix(&own[0], 16).unwrap();
+            let test_capabilities = thread_status(std::process::id(), "CapEff");
+            let test_capabilities = u64::from_str_radix(&test_capabilities[0], 16).unwrap();
             for kept in status("CapEff").iter().chain(&status("CapPrm")) {
                 let kept = u64::from_str_radix(kept, 16).unwrap();
-                assert_eq!(kept, own & 0b110, "{arguments:?}");
+                assert_eq!(kept, test_capabilities & 0b110, "{arguments:?}");
             }
         }
         client.end();
@@ -117,7 +117,7 @@ fn required_sandbox_is_complete_or_start_fails() {
     }
     let run = program.run(&[&call[..], &["--confine", "off"]].concat());
     assert_eq!((run.code, &*run.stderr), (0, ""), "{run:?}");
-    // A configuration that was found in the current folder cannot set it.
+    // A configuration that was found in the current folder cannot set `confine`.
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
     assert!(run.stderr.contains("`process` leads out of"), "{run:?}");
 }
@@ -227,7 +227,7 @@ fn knows_groups_after_account_files_were_replaced() {
     replace("passwd", "root:x:0:0::/:\n");
     replace("group", "root:x:0:\n");
     fs::create_dir(at("tools")).unwrap();
-    // Its group can write the folder, and only root is in the group.
+    // The folder's group can write in the folder, and only root is in that group.
     fs::set_permissions(at("tools"), fs::Permissions::from_mode(0o775)).unwrap();
     let mut server = Command::new("unshare");
     server
@@ -279,13 +279,13 @@ fn serves_many_long_roots_and_non_utf8_paths() {
 }
 
 #[test]
-fn starts_own_program_after_its_file_was_replaced() {
+fn starts_helpers_after_program_file_was_replaced() {
     for confine in ["auto", "off"] {
         let program = program();
         let at = |path: &str| program.folder.path().join(path);
         fs::create_dir(at("tools")).unwrap();
         let binary = at("skillhost");
-        // Another process copies it: see `UnprivilegedCopy::new`.
+        // Another process copies the binary: see `UnprivilegedCopy::new`.
         let copied = output(
             Command::new("cp")
                 .arg(env!("CARGO_BIN_EXE_skillhost"))
@@ -345,7 +345,7 @@ fn reopens_renamed_audit_log() {
 fn unconfined_processes_run_no_confined_code() {
     let program = program();
     let cache = program.folder.path().join("own-cache");
-    let code = |folder: &str| {
+    let code_files = |folder: &str| {
         let files = fs::read_dir(cache.join(folder)).into_iter().flatten();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(".cwasm")).count()
@@ -357,7 +357,7 @@ fn unconfined_processes_run_no_confined_code() {
         command.env("SKILLHOST_CACHE", &cache);
         let run = finish(command, "");
         assert_eq!(run.code, 0, "{run:?}");
-        (code("."), code("confined"))
+        (code_files("."), code_files("confined"))
     };
     let (unconfined, confined) = call("auto");
     assert!(unconfined == 0 && confined > 0, "{unconfined} {confined}");
@@ -400,7 +400,7 @@ fn closes_inherited_descriptors() {
                   [clients.a]\nclaims = { sub = \"a\" }\n";
     program.write("issuer.toml", issuer);
     let http = ["--http", "127.0.0.1:0", "--config", "issuer.toml"];
-    for (arguments, processes, is_open) in [
+    for (arguments, processes, stays_open) in [
         (&["--skills", "skills"][..], 2, false),
         (&["--skills", "skills", "--confine", "off"], 1, true),
         // With the egress process.
@@ -431,9 +431,9 @@ fn closes_inherited_descriptors() {
                 let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
                 files.any(|file| file.is_ok_and(|file| file == secret))
             };
-            // A process that has just started closes them after a moment.
+            // A process that has just started closes inherited descriptors after a moment.
             wait_until(&format!("wrong descriptors with {arguments:?}"), || {
-                has_secret() == is_open
+                has_secret() == stays_open
             });
         }
         server.signal(Signal::TERM);
@@ -463,7 +463,7 @@ fn component_reader_is_confined_and_ends_with_parent() {
         (skillhost, skillhost::COMPILE_ARGUMENT),
         (&author(), "--locate-frames"),
     ] {
-        // Its parent is a shell, which prints the process's id and waits for input.
+        // The reader's parent is a shell, which prints the reader's id and waits for input.
         let mut shell = command(Path::new("sh"));
         shell
             .args(["-c", "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; wait"])
@@ -504,7 +504,8 @@ fn missing_part_warns_or_fails_when_required() {
     let folders = Folders::new();
     let root = folders.root.to_str().unwrap();
     let call = |confine| ["--skills", root, "call", "--confine", confine, "none"];
-    // Each kernel adds a filter of system calls. The newest filter that answers a call decides.
+    // Each function adds a filter that answers system calls as that kernel would. The newest
+    // filter that answers a call decides.
     let kernels: [(fn(), &str); 3] = [
         (
             || answer_landlock_with(Answer::Unknown),
@@ -530,7 +531,7 @@ fn missing_part_warns_or_fails_when_required() {
         let run = Program::new().run(&call("auto"));
         let warning = format!("the process sandbox is incomplete: missing {missing}");
         assert!(run.code != 4 && run.stderr.contains(&warning), "{run:?}");
-        // Such a process neither runs nor writes the code of confined processes.
+        // A process with an incomplete sandbox does not run or write confined processes' code.
         let program = program();
         let cache = program.folder.path().join("own-cache");
         let arguments = ["call", "--skills", "skills", "--confine", "auto"];
@@ -573,7 +574,7 @@ fn call_is_recorded_if_log_is_renamed_meanwhile() {
     let at = |path: &str| program.folder.path().join(path);
     program.write("log", "");
     fs::set_permissions(at("log"), fs::Permissions::from_mode(0o600)).unwrap();
-    // The program waits for this lock, and is confined by then.
+    // The program confines itself, and then waits for this lock.
     let log = fs::File::open(at("log")).unwrap();
     log.lock().unwrap();
     let call = [

@@ -1,5 +1,5 @@
 //! Shares of slots, queue, turns and memory. No tool takes another tool's share, and no
-//! third-party tool takes that of the built-in tools.
+//! third-party tool takes the share of the built-in tools.
 
 mod memories;
 
@@ -28,18 +28,18 @@ use crate::support::{
     run_in_own_process,
 };
 
-/// The last letters of tools that do the same. The slots do not suffice for a share each.
-const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+/// The last letters of the names of equal tools. There are too few slots for a share per tool.
+const SUFFIXES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// The maximum time of most small calls. The promise is 250 ms. Tests allow four times as much,
 /// because other processes may use three quarters of the machine.
-const SMALL: Duration = Duration::from_secs(1);
+const MAX_SMALL_TIME: Duration = Duration::from_secs(1);
 
 /// Returns a component of functions that need no skill, and so no grant: `compute_a` to
 /// `compute_h` loop; `take_a` to `take_h` take all memory and then loop; `give_up` takes all
 /// memory and then traps.
 fn greedy() -> Vec<u8> {
-    let functions: String = TOOLS
+    let functions: String = SUFFIXES
         .iter()
         .flat_map(|name| [("compute", name), ("take", name)])
         .map(|(what, name)| {
@@ -88,7 +88,7 @@ fn heavy() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Returns a skill, and a folder with these two components.
+/// Returns a skill, and a folder with the components [`greedy`] and [`heavy`].
 fn folders() -> (Folders, PathBuf) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
@@ -99,7 +99,7 @@ fn folders() -> (Folders, PathBuf) {
     (folders, tools)
 }
 
-fn load(change: impl FnOnce(&mut Load)) -> Load {
+fn changed_load(change: impl FnOnce(&mut Load)) -> Load {
     let mut load = Load::default();
     change(&mut load);
     load
@@ -131,20 +131,20 @@ fn start(
     calls
 }
 
-/// Drops endless calls one by one, and checks that waiting ones get their slots. At most `most`
-/// run at a time.
+/// Cancels endless calls one by one, and checks that waiting calls get the free slots. At most
+/// `most` run at a time.
 async fn end_one_by_one(
     host: &Host,
     calls: Vec<tokio::task::JoinHandle<Result<Output, CallError>>>,
     most: usize,
 ) {
-    let mut left = calls.len();
+    let mut remaining = calls.len();
     for call in calls {
         assert!(!call.is_finished());
         call.abort();
         assert!(call.await.unwrap_err().is_cancelled());
-        left -= 1;
-        let expected = (left.min(most), left.saturating_sub(most));
+        remaining -= 1;
+        let expected = (remaining.min(most), remaining.saturating_sub(most));
         until("no other call runs", || {
             let now = host.occupancy();
             (now.running, now.waiting) == expected
@@ -166,16 +166,16 @@ fn is_stopped(outcome: &Result<Output, CallError>, why: impl Fn(&Stop) -> bool) 
 fn assert_small(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let median = times[times.len() / 2];
-    assert!(median < SMALL, "{what}: {times:?}");
+    assert!(median < MAX_SMALL_TIME, "{what}: {times:?}");
 }
 
 #[test]
 fn built_in_calls_are_answered_beside_looping_guests() {
     let (folders, tools) = folders();
     for (what, flooding, times) in [
-        ("64 calls of one tool", &TOOLS[..1], 64),
-        ("64 calls of eight tools", &TOOLS, 8),
-        ("400 calls of eight tools", &TOOLS, 50),
+        ("64 calls of one tool", &SUFFIXES[..1], 64),
+        ("64 calls of eight tools", &SUFFIXES, 8),
+        ("400 calls of eight tools", &SUFFIXES, 50),
     ] {
         let host = builder()
             .skills(&folders.root)
@@ -221,7 +221,7 @@ fn stdio_answers_built_in_calls_beside_looping_guests() {
     for (tool, arguments) in small_calls() {
         client.call(tool, arguments);
     }
-    for tool in tool_names("compute", &TOOLS) {
+    for tool in tool_names("compute", &SUFFIXES) {
         for _ in 0..8 {
             client.send("tools/call", json!({"name": tool, "arguments": {}}));
         }
@@ -256,7 +256,7 @@ fn http_answers_built_in_calls_beside_looping_guests() {
     for (tool, arguments) in small_calls() {
         ask(1, tool, arguments);
     }
-    let loops: Vec<Client> = tool_names("compute", &TOOLS)
+    let loops: Vec<Client> = tool_names("compute", &SUFFIXES)
         .iter()
         .flat_map(|tool| [tool; 8])
         .map(|tool| {
@@ -283,7 +283,7 @@ fn http_answers_built_in_calls_beside_looping_guests() {
 #[test]
 fn flood_of_one_tool_spares_other_tools() {
     let (folders, tools) = folders();
-    let load = load(|load| (load.calls, load.queue) = (8, 16));
+    let load = changed_load(|load| (load.calls, load.queue) = (8, 16));
     let host = builder_with_guests()
         .skills(&folders.root)
         .tools(&tools)
@@ -291,7 +291,7 @@ fn flood_of_one_tool_spares_other_tools() {
         .load(load);
     let host = build(host);
     on_two_threads(async {
-        let mut flood = start(&host, &tool_names("compute", &TOOLS[..1]), 100);
+        let mut flood = start(&host, &tool_names("compute", &SUFFIXES[..1]), 100);
         // A quarter of the slots and of the queue: 2 calls run and 4 wait.
         until("not all others are refused", || {
             flood.iter().filter(|call| call.is_finished()).count() == 94
@@ -328,7 +328,7 @@ fn calls_per_tool_limits_one_tool() {
         .load(config.load);
     let host = build(host);
     on_two_threads(async {
-        let flood = start(&host, &tool_names("compute", &TOOLS[..1]), 8);
+        let flood = start(&host, &tool_names("compute", &SUFFIXES[..1]), 8);
         until("not five calls run while three wait", || {
             let now = host.occupancy();
             (now.running, now.waiting) == (5, 3)
@@ -349,7 +349,7 @@ fn components_with_many_memories_run_under_lowest_limits() {
         (4, None),
         (64, Some(1)),
     ] {
-        let load = load(|load| (load.calls, load.calls_per_tool) = (calls, per_tool));
+        let load = changed_load(|load| (load.calls, load.calls_per_tool) = (calls, per_tool));
         let host = build(builder().skills(&folders.root).tools(&tools).load(load));
         on_two_threads(async {
             for outcome in start(&host, &["heavy".to_owned()], 10) {
@@ -362,35 +362,39 @@ fn components_with_many_memories_run_under_lowest_limits() {
     }
 }
 
-/// Returns a host whose calls together, and each alone, have `mib` MiB.
-fn host_with_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
+/// Returns a builder that gives `mib` MiB to all calls together, and at most that to each call.
+fn builder_with_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
     let mut limits = limits(time);
     limits.memory = limits.memory.min(mib << 20);
     builder()
         .skills(&folders.root)
         .tools(tools)
         .limits(limits)
-        .load(load(|load| load.calls_memory = Some(mib << 20)))
+        .load(changed_load(|load| load.calls_memory = Some(mib << 20)))
 }
 
-/// Returns the total memory of calls that take all they get, once it is at least `least` and stops
-/// growing.
+/// Waits until the total memory of the calls is at least `least` and stops growing. Returns it.
 async fn settled_memory(host: &Host, least: usize) -> usize {
-    let (mut taken, mut checks) = (0, 0);
+    let (mut memory, mut checks) = (0, 0);
     until("the calls do not take all memory", || {
         let now = host.occupancy().memory;
-        checks = if now == taken { checks + 1 } else { 0 };
-        taken = now;
-        taken >= least && checks == 100
+        checks = if now == memory { checks + 1 } else { 0 };
+        memory = now;
+        memory >= least && checks == 100
     })
     .await;
-    taken
+    memory
 }
 
 #[test]
 fn call_that_exceeds_calls_memory_names_key() {
     let (folders, tools) = folders();
-    let host = build(host_with_mib(&folders, &tools, 64, Duration::from_secs(10)));
+    let host = build(builder_with_mib(
+        &folders,
+        &tools,
+        64,
+        Duration::from_secs(10),
+    ));
     let outcome = call(&host, "give_up", json!({}));
     assert!(
         is_stopped(&outcome, |stop| *stop == Stop::HostMemory),
@@ -406,10 +410,10 @@ fn call_that_exceeds_calls_memory_names_key() {
         operator.ends_with("`calls_memory` in skillhost.toml would change it"),
         "{operator}"
     );
-    // The memory is given back.
+    // The call has returned its memory.
     assert_eq!(host.occupancy().memory, 0);
     // If there is enough, the call reaches its own limit.
-    let host = build(host_with_mib(
+    let host = build(builder_with_mib(
         &folders,
         &tools,
         128,
@@ -430,7 +434,7 @@ fn third_party_memory_spares_built_in_calls() {
     }
     const MIB: usize = 256;
     let (folders, tools) = folders();
-    let host = build(host_with_mib(&folders, &tools, MIB, UNREACHED));
+    let host = build(builder_with_mib(&folders, &tools, MIB, UNREACHED));
     on_two_threads(async {
         for (tool, arguments) in small_calls() {
             host.call(tool, arguments).await.unwrap();
@@ -446,8 +450,9 @@ fn third_party_memory_spares_built_in_calls() {
             }
             most
         });
-        let hogs = start(&host, &tool_names("take", &TOOLS), 8);
-        // The calls take all memory but the built-in tools' part. Each may lack a last piece.
+        let hogs = start(&host, &tool_names("take", &SUFFIXES), 8);
+        // The calls take all memory except the built-in tools' share. Each call may be one piece
+        // short.
         let all = settled_memory(&host, (MIB << 20) * 5 / 8).await;
         assert!(all <= MIB << 20, "{all}");
         for (tool, arguments) in small_calls() {
@@ -472,12 +477,12 @@ fn limits_memory_of_one_tool() {
     const MIB: usize = 256;
     let mut small = limits(UNREACHED);
     small.memory = 16 << 20;
-    let host = host_with_mib(&folders, &tools, MIB, UNREACHED).limits(small);
+    let host = builder_with_mib(&folders, &tools, MIB, UNREACHED).limits(small);
     let host = build(host);
     on_two_threads(async {
-        let hogs = start(&host, &tool_names("take", &TOOLS[..1]), 16);
-        let taken = settled_memory(&host, MIB << 17).await;
-        assert!(taken <= MIB << 18, "{taken}");
+        let hogs = start(&host, &tool_names("take", &SUFFIXES[..1]), 16);
+        let memory = settled_memory(&host, MIB << 17).await;
+        assert!(memory <= MIB << 18, "{memory}");
         let outcome = host.call("give_up", json!({})).await;
         let own_limit = |stop: &Stop| *stop == Stop::Memory(16 << 20);
         assert!(is_stopped(&outcome, own_limit), "{outcome:?}");
@@ -548,7 +553,7 @@ fn calls_of_program_tools_wait_for_slots() {
         calls: AtomicUsize::new(0),
         end: Mutex::new(waiting),
     });
-    let load = load(|load| {
+    let load = changed_load(|load| {
         (load.calls, load.queue, load.calls_per_tool) = (4, 8, Some(2));
     });
     let host = build(builder().load(load).program_tool(tool.clone()));

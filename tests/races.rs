@@ -28,8 +28,7 @@ const TIME: Duration = Duration::from_millis(1000);
 /// The maximum time of a call. A call that opened a FIFO would never end.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Makes a skill `a` with a folder `swapped` that holds a file, and the same outside with
-/// the canary in it.
+/// Makes a skill `a` with a folder `swapped`, and the same files outside with the canary as text.
 fn folders() -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", INSIDE);
@@ -62,10 +61,10 @@ struct RaceCounts {
 
 /// Repeats `act` while `swap` runs without pause. Each `act` must end in time.
 fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
-    let over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
+            while !is_over.load(Ordering::Relaxed) {
                 swap();
             }
         });
@@ -76,12 +75,12 @@ fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
                 self.0.store(true, Ordering::Relaxed);
             }
         }
-        let _end = End(&over);
+        let _end = End(&is_over);
         let start = Instant::now();
         while start.elapsed() < TIME {
             let asked = Instant::now();
             act();
-            assert!(asked.elapsed() < LONGEST, "it waited");
+            assert!(asked.elapsed() < LONGEST, "a call waited");
         }
     });
 }

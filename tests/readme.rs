@@ -10,8 +10,8 @@ use crate::support::repository;
 /// The pages whose commands are run.
 const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents.md"];
 
-/// The start of a command: in the README, for readers who have not installed the program, and in
-/// the guides.
+/// The starts of commands: the README runs the program from a checkout, and the guides run the
+/// installed program.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
 /// The start of each command that needs a network or does not end.
@@ -166,7 +166,7 @@ fn every_configuration_on_a_page_is_valid() {
     assert!(configurations >= 8, "only {configurations} were found");
 }
 
-/// Returns the first words of a help's lines with this start.
+/// Returns the word after `start` of each line of a help that begins with `start`.
 fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = help
         .lines()

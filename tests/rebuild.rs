@@ -1,4 +1,4 @@
-//! A host that is rebuilt from another: what both share, what the new one keeps, and what it loads
+//! A host that is rebuilt from another: what both share, and what the new host keeps and loads
 //! again.
 
 use std::fs;
@@ -75,7 +75,7 @@ fn fixed_component_file_is_loaded() {
         .cache(&cache)
         .grant("a.wasm", Grant::new().skills(["*"]).unwrap());
     drop(block_on(builder.clone().build()).unwrap());
-    // The code is in the cache, but is removed before the first call loads it.
+    // The code is in the cache. Remove it before the first call loads it.
     let first = block_on(builder.clone().build()).unwrap();
     for entry in fs::read_dir(&cache).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
@@ -149,7 +149,7 @@ fn both_hosts_share_limits_and_log() {
         .audit(&log, AuditMode::Required);
     on_two_threads(async {
         let first = builder.clone().build().await.unwrap();
-        // Components are loaded while callers have every slot.
+        // The host must load components even while calls have every slot.
         let busy = first.clone();
         let sleeping = tokio::spawn(async move {
             let arguments = json!({"skill_name": "a", "path": ""});

@@ -18,7 +18,8 @@ fn python(code: &str, time_zone: &str) -> Run {
     finish(command, "")
 }
 
-/// Packs one tree in each kind of archive, with its files in this order. Returns the digests.
+/// Packs one tree in each kind of archive. `order` is a Python function that orders its files.
+/// Returns the digests of the archives.
 fn packed(order: &str, time_zone: &str) -> String {
     let code = format!(
         "import hashlib

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::rollback::{updated_skill_user, updated_user};
 use super::state::State;
-use super::{GRANT, User, count_lines, digest_of, unloadable};
+use super::{GRANT, User, count_lines, lock_value, unloadable};
 use crate::support::repository;
 
 /// Returns a new user who has copies of these files of `from`.
@@ -53,7 +53,7 @@ fn bundle_file_carries_components_without_network() {
     user.run_ok(&["lock", "--check"]);
     assert_eq!(user.call().code, 0);
     assert_eq!(user.run_ok(&import), "csv is up to date\n");
-    // An older file is a downgrade.
+    // A bundle file with an older version is a downgrade.
     author.run_ok(&["rollback", "csv"]);
     author.run_ok(&["bundle", "export", "old.tar"]);
     let old = fs::read(author.path("old.tar")).unwrap();
@@ -128,7 +128,7 @@ fn bundle_file_carries_skills_without_network() {
         user.run_ok(&import),
         "report is up to date\nsame is up to date\n"
     );
-    // An older file is a downgrade.
+    // A bundle file with an older version is a downgrade.
     let old = ["bundle", "import", "old.tar", "--write"];
     let error = user.run_err(1, &old);
     assert!(
@@ -148,7 +148,7 @@ fn refused_skill_in_bundle_file_changes_nothing() {
     let author = updated_skill_user();
     author.run_ok(&["bundle", "export", "air.tar"]);
     let lock = author.lock();
-    let layer = fs::read(author.blob(&digest_of(&lock, "content", 0))).unwrap();
+    let layer = fs::read(author.blob(&lock_value(&lock, "content", 0))).unwrap();
     let user = receiver(&author, &["air.tar", "acme.pub", "evil.pub"]);
     let mut damaged = fs::read(author.path("air.tar")).unwrap();
     let at = damaged.windows(layer.len()).position(|it| it == layer);
@@ -156,7 +156,7 @@ fn refused_skill_in_bundle_file_changes_nothing() {
     user.program.write("damaged.tar", damaged);
     let pattern = format!("oci://{}/acme/*", author.registry.authority);
     let trust = |key: &str| format!("[trust.\"{pattern}\"]\nkeys = [\"{key}.pub\"]\n");
-    let manifest = digest_of(&lock, "manifest", 0);
+    let manifest = lock_value(&lock, "manifest", 0);
     let other = "[skills_from.report]\nsource = \"oci://registry.example/report:1\"\n";
     user.run(&["store", "list"]);
     let state = State::read(user.program.folder.path());

@@ -10,7 +10,7 @@ use skillhost_skills::text::digest::sha256_hex;
 
 use super::rollback::{make_writable, updated_skill_user, updated_user};
 use super::state::State;
-use super::{GRANT, User, digest_of, version};
+use super::{GRANT, User, lock_value, versioned_component};
 use crate::support::guests;
 use crate::support::process::{self, Process};
 use crate::support::program::Run;
@@ -60,16 +60,16 @@ fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) ->
         }
         assert_eq!(run.status.signal(), Some(SIGKILL), "{step}: {run:?}");
         for (at, file) in user.files().iter().enumerate() {
-            let is_whole = *file == files_before[at] || *file == files_after[at];
-            assert!(is_whole, "{step}: {file:?}");
+            let is_complete = *file == files_before[at] || *file == files_after[at];
+            assert!(is_complete, "{step}: {file:?}");
         }
         let called = call(user);
         assert_eq!(called.code, 0, "{step}: {called:?}");
         let checked = user.run(&["lock", "--check"]);
-        let is_ahead = checked
+        let is_lock_ahead = checked
             .stderr
             .contains("which the configuration does not name");
-        assert!(checked.code == 0 || is_ahead, "{step}: {checked:?}");
+        assert!(checked.code == 0 || is_lock_ahead, "{step}: {checked:?}");
         let again = user.run(arguments);
         assert_eq!(user.files(), files_after, "{step}: {again:?}");
         user.run_ok(&["lock", "--check"]);
@@ -79,7 +79,7 @@ fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) ->
         let mut blobs = names.filter(|name| !name.starts_with(".unfinished-"));
         assert!(blobs.all(|name| is_whole(user, &name)), "{step}");
     }
-    unreachable!("a verb has an end")
+    unreachable!("a verb has a last step")
 }
 
 /// Returns whether a blob's bytes have the digest in its name.
@@ -94,8 +94,8 @@ fn killed_add_leaves_packages_usable() {
     let other = user.reference().replace("csv:1", "other:1");
     fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
     user.run_ok(&["push", &other, "other.wasm", "--key", "acme.key"]);
-    // The verb writes blobs, the lock file, its note, and the configuration. The steps for each file
-    // are create, write, sync, rename, sync.
+    // The verb writes blobs, the lock file, its entry in `locks/`, and the configuration. The steps
+    // for each file are create, write, sync, rename, sync.
     assert_eq!(
         kill_at_each_step(&user, &["add", &other], User::call),
         6 * 5
@@ -109,7 +109,7 @@ fn killed_update_and_rollback_leave_packages_usable() {
         kill_at_each_step(&user, &["rollback", "csv"], User::call),
         2 * 5
     );
-    user.push(&version("1.2.0"), Some("acme"));
+    user.push(&versioned_component("1.2.0"), Some("acme"));
     assert_eq!(kill_at_each_step(&user, &["update"], User::call), 5 * 5);
 }
 
@@ -135,7 +135,8 @@ fn killed_import_of_skill_leaves_packages_usable() {
     user.run_ok(&["remove", "--skill", "report"]);
     user.run_ok(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
-    // A note, three blobs, the unpacked files, the lock file, its note, and the configuration.
+    // The lock file's entry in `locks/`, three blobs, the unpacked files, the lock file, the entry
+    // again, and the configuration.
     assert!(kill_at_each_step(&user, &import, User::call) > 7 * 5);
     assert_eq!(user.read_skill().code, 0);
 }
@@ -145,7 +146,7 @@ fn killed_add_of_skill_leaves_packages_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));
     let add = ["add", "--skill", &user.skill_reference()];
-    // Three blobs, the unpacked files, the lock file, its note, and the configuration.
+    // Three blobs, the unpacked files, the lock file, its entry in `locks/`, and the configuration.
     assert!(kill_at_each_step(&user, &add, User::call) > 6 * 5);
     assert_eq!(user.read_skill().code, 0);
 }
@@ -153,8 +154,8 @@ fn killed_add_of_skill_leaves_packages_usable() {
 #[test]
 fn killed_skill_update_and_rollback_leave_packages_usable() {
     let user = updated_skill_user();
-    // Without its unpacked files, the earlier version is unpacked again.
-    let earlier = digest_of(&user.lock(), "content", 1).replace(':', "-");
+    // Remove the unpacked files of the earlier version, so that `rollback` unpacks them again.
+    let earlier = lock_value(&user.lock(), "content", 1).replace(':', "-");
     let root = user.path(&format!("data/skillhost/store/skills/{earlier}-report"));
     make_writable(&root);
     fs::remove_dir_all(root).unwrap();

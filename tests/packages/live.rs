@@ -67,14 +67,14 @@ fn running_server_follows_changed_components() {
     for revision in REVISIONS {
         let user = User::new();
         let mut client = serve(&user, revision);
-        let listening = |client: &mut Client| {
+        let subscribe = |client: &mut Client| {
             if revision == NEWEST {
                 let tools = json!({"notifications": {"toolsListChanged": true}});
                 client.send("subscriptions/listen", tools);
                 client.notification("notifications/subscriptions/acknowledged");
             }
         };
-        listening(&mut client);
+        subscribe(&mut client);
         assert!(!has_tool(&mut client, "count_lines"));
         user.push(&count_lines(), None);
         user.run_ok(&["add", &user.reference()]);
@@ -156,7 +156,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
     user.add_skill();
     let mut client = serve(&user, NEWEST);
     assert!(read(&mut client, "report").contains("# Report 1.0.0"));
-    // A lock file with another digest of a file.
+    // Write another digest of SKILL.md into the lock file.
     let lock = user.lock();
     let line = lock.lines().find(|line| line.starts_with("\"SKILL.md\""));
     let other = format!("\"SKILL.md\" = \"sha256:{}\"", "0".repeat(64));
@@ -167,7 +167,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
     assert!(read(&mut client, "calculator").contains("# One"));
     user.program.write("skillhost.lock", &lock);
     wait_for(&mut client, "report", "# Report 1.0.0");
-    // A changed file in the store, which the server reads again when a package changes.
+    // Change a file in the store. The server reads it again when a package changes.
     let file = user.unpacked().join("SKILL.md");
     set_mode(&file, 0o644);
     fs::write(&file, "# Changed\n").unwrap();
@@ -184,7 +184,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
     assert!(has_tool(&mut client, "count_lines"));
     assert!(user.run_ok(&["fetch"]).contains("report: unpacked again\n"));
     wait_for(&mut client, "report", "# Report 1.0.0");
-    let digest = digest_of(&user.lock(), "content", 1);
+    let digest = lock_value(&user.lock(), "content", 1);
     user.run_ok(&["deny", &digest, "--why", "it leaks"]);
     wait_for(&mut client, "report", NO_SKILL);
     let why = format!("`[deny]` refuses {digest}: it leaks");
@@ -195,7 +195,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
 }
 
 #[test]
-fn no_folder_gets_the_name_of_a_locked_skill() {
+fn no_folder_gets_name_of_locked_skill() {
     let user = User::new();
     user.push_skill_version("1.0.0", None);
     user.add_skill();
@@ -210,7 +210,7 @@ fn no_folder_gets_the_name_of_a_locked_skill() {
     wait_for(&mut client, "report", "# Report 1.1.0");
     // No folder gets the name of a locked skill, even while the skill is not served.
     let [config, lock] = user.files().map(Option::unwrap);
-    let digest = digest_of(&lock, "content", 0);
+    let digest = lock_value(&lock, "content", 0);
     let other = format!("sha256:{}", "0".repeat(64));
     for (file, text, why) in [
         (
@@ -238,7 +238,7 @@ fn no_folder_gets_the_name_of_a_locked_skill() {
         user.program.write("skillhost.lock", &lock);
         wait_for(&mut client, "report", "# Report 1.1.0");
     }
-    // Without the package, the folder has the name.
+    // Without the package, the folder gets the name.
     user.run_ok(&["remove", "--skill", "report"]);
     wait_for(&mut client, "report", "# Mine");
     assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
@@ -315,12 +315,12 @@ fn running_server_keeps_components_when_lock_is_invalid() {
         ] {
             user.program.write(file, text);
         }
-        // The server loads files that are valid again, and changed grants.
+        // The files are valid again, so the server applies a changed grant.
         user.program.write(
             "skillhost.toml",
             config.replace("[\"calculator\"]", "[\"none\"]"),
         );
-        wait_until("the grant does not apply", || {
+        wait_until("the earlier grant still applies", || {
             count(&mut client)["isError"] == true
         });
         user.program.write("skillhost.toml", &config);
@@ -378,7 +378,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
         let lock = user.lock();
         user.run(&[
             "deny",
-            &digest_of(&lock, "content", 0),
+            &lock_value(&lock, "content", 0),
             "--why",
             "it deletes",
         ]);
@@ -387,13 +387,14 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.run(&[
             "deny",
-            &digest_of(&lock, "manifest", 1),
+            &lock_value(&lock, "manifest", 1),
             "--why",
             "it leaks",
         ]);
         client.logged("stopped serving the skill `report`: `[deny]` refuses sha256:");
         assert!(read(&mut client, "report").contains(NO_SKILL));
-        // A changed folder does not bring it back, and no folder gets its name.
+        // A changed tools folder does not bring the component back, and no folder gets the skill's
+        // name.
         user.program.write("skills/report/SKILL.md", "# Mine\n");
         let other = repository().join("guest-tools/examples/dist/search_in_skill.wasm");
         fs::copy(other, tools.join("other.wasm")).unwrap();

@@ -10,7 +10,7 @@ use crate::support::watchdog::wait_until;
 
 const ESCAPES: &str = "Rows\\u001b[31m\\n- oci://registry.example/evil/x:1: yes";
 
-/// Returns a user with a catalog of two packages. The registry has the first of them.
+/// Returns a user with a catalog of two packages. The registry has only the first.
 fn user() -> User {
     let user = User::new();
     user.push(&count_lines(), None);
@@ -39,10 +39,10 @@ fn operator_adds_package_that_agent_requested() {
     let mut client = serve(&user, NEWEST);
     let listed = client.request("tools/list", json!({}))["result"]["tools"].clone();
     let tools = listed.as_array().unwrap().iter();
-    let own: Vec<_> = tools.filter(|it| it["name"] == "find_packages").collect();
-    assert_eq!(own.len(), 1, "{listed}");
-    assert_eq!(own[0]["annotations"]["readOnlyHint"], false);
-    // A query is plain words. It ranks packages as it would rank skills.
+    let found: Vec<_> = tools.filter(|it| it["name"] == "find_packages").collect();
+    assert_eq!(found.len(), 1, "{listed}");
+    assert_eq!(found[0]["annotations"]["readOnlyHint"], false);
+    // A query is plain words. It ranks packages in the way that `find_skills` ranks skills.
     let (failed, text) = ask(&mut client, json!({"query": "how many lines has a text"}));
     assert!(!failed && text.starts_with("1 of the 2 packages"), "{text}");
     assert!(

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::state::State;
-use super::{GRANT, User, count_lines, digest_of, needs, version};
+use super::{GRANT, User, count_lines, lock_value, needs, versioned_component};
 use crate::needs::with_section;
 
 /// Returns a user who has updated the component from 1.0.0 to 1.1.0.
@@ -14,11 +14,11 @@ pub(super) fn updated_user() -> User {
     user.new_key("acme");
     user.new_key("evil");
     user.trust("acme");
-    user.push(&version("1.0.0"), Some("acme"));
+    user.push(&versioned_component("1.0.0"), Some("acme"));
     let shown = user.run_ok(&["add", &user.reference()]);
     assert!(shown.contains("version: 1.0.0\n"), "{shown}");
     user.append(GRANT);
-    user.push(&version("1.1.0"), Some("acme"));
+    user.push(&versioned_component("1.1.0"), Some("acme"));
     let shown = user.run_ok(&["update"]);
     for part in ["  tag: `1` has moved\n", "  version: 1.0.0 -> 1.1.0\n"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -77,7 +77,7 @@ fn rolls_back_skill_once_without_a_network() {
         "  version: 1.1.0 -> 1.0.0\n",
         "  script: changed scripts/run.py\n",
         "    + # Report 1.0.0\n",
-        &format!("`skillhost deny {}`", digest_of(&lock, "manifest", 0)),
+        &format!("`skillhost deny {}`", lock_value(&lock, "manifest", 0)),
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -104,7 +104,7 @@ fn rolls_back_skill_once_without_a_network() {
     assert_eq!(user.run_ok(&["store", "list"]), "");
 }
 
-/// Makes a folder and those in it writable, so that a test can remove them.
+/// Makes a folder and its subfolders writable, so that a test can remove them.
 pub(super) fn make_writable(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
     for entry in fs::read_dir(folder).unwrap() {
@@ -119,8 +119,8 @@ pub(super) fn make_writable(folder: &Path) {
 fn rolls_back_component_and_skill_with_same_name() {
     let user = updated_skill_user();
     let component = user.reference().replace("csv:1", "report:component");
-    for version in [version("1.0.0"), version("1.1.0")] {
-        user.program.write("dist/report.wasm", version);
+    for bytes in [versioned_component("1.0.0"), versioned_component("1.1.0")] {
+        user.program.write("dist/report.wasm", bytes);
         let push = ["push", &component, "dist/report.wasm", "--key", "acme.key"];
         user.run_ok(&push);
         if !user.lock().contains("[[component]]") {
@@ -169,7 +169,7 @@ fn denied_skill_never_loads() {
     let lock = user.lock();
     let state = State::read(user.program.folder.path());
     for key in ["manifest", "content"] {
-        let digest = digest_of(&lock, key, 0);
+        let digest = lock_value(&lock, key, 0);
         let run = user.run(&["deny", &digest, "--why", "it leaks"]);
         let hint =
             "`skillhost rollback --skill report`, `update report` or `remove --skill report`";
@@ -184,7 +184,7 @@ fn denied_skill_never_loads() {
         assert!(user.run_err(4, &["update"]).contains(&why));
         state.restore(user.program.folder.path());
     }
-    let earlier = digest_of(&lock, "content", 1);
+    let earlier = lock_value(&lock, "content", 1);
     user.run_ok(&["deny", &earlier]);
     let error = user.run_err(4, &["rollback", "report"]);
     let why = format!("cannot roll back `report`: `[deny]` refuses {earlier}\n");
@@ -196,8 +196,8 @@ fn denied_skill_never_loads() {
 fn rolls_back_once_without_a_network() {
     let user = updated_user();
     let lock = user.lock();
-    assert_eq!(digest_of(&lock, "version", 0), "1.1.0");
-    assert_eq!(digest_of(&lock, "version", 1), "1.0.0");
+    assert_eq!(lock_value(&lock, "version", 0), "1.1.0");
+    assert_eq!(lock_value(&lock, "version", 1), "1.0.0");
     let list = user.run_ok(&["store", "list"]);
     assert!(list.contains("earlier component of csv\n"), "{list}");
     assert_eq!(
@@ -207,11 +207,11 @@ fn rolls_back_once_without_a_network() {
     user.registry.take_request_heads();
     let shown = user.run_ok(&["rollback", "csv"]);
     assert!(shown.contains("  version: 1.1.0 -> 1.0.0\n"), "{shown}");
-    let deny = format!("`skillhost deny {}`", digest_of(&lock, "manifest", 0));
+    let deny = format!("`skillhost deny {}`", lock_value(&lock, "manifest", 0));
     assert!(shown.contains(&deny), "{shown}");
     assert_eq!(user.registry.take_request_heads(), [""; 0]);
     assert_eq!(user.lock().matches("version = ").count(), 1);
-    assert_eq!(digest_of(&user.lock(), "version", 0), "1.0.0");
+    assert_eq!(lock_value(&user.lock(), "version", 0), "1.0.0");
     user.run_ok(&["lock", "--check"]);
     assert_eq!(user.call().code, 0);
     let error = user.run_err(2, &["rollback", "csv"]);
@@ -228,9 +228,9 @@ fn rolls_back_once_without_a_network() {
 #[test]
 fn rollback_accepts_no_power_unasked() {
     let user = User::new();
-    user.push(&with_section(version("1.0.0"), &needs()), None);
+    user.push(&with_section(versioned_component("1.0.0"), &needs()), None);
     user.run_ok(&["add", &user.reference()]);
-    user.push(&version("1.1.0"), None);
+    user.push(&versioned_component("1.1.0"), None);
     user.run_ok(&["update"]);
     let error = user.run_err(1, &["rollback", "csv"]);
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
@@ -246,7 +246,7 @@ fn denied_package_never_loads() {
     let configuration = user.files()[0].clone().unwrap();
     let state = State::read(user.program.folder.path());
     for key in ["manifest", "content"] {
-        let digest = digest_of(&lock, key, 0);
+        let digest = lock_value(&lock, key, 0);
         let run = user.run(&["deny", &digest, "--why", "it leaks\u{1b}[2J"]);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(run.stderr.contains("`skillhost rollback csv`"), "{run:?}");
@@ -274,13 +274,13 @@ fn denied_package_never_loads() {
         assert_eq!(user.call().code, 0);
         assert!(user.run_err(4, &["update"]).contains(&why));
         user.run_ok(&["remove", "csv"]);
-        // Nothing of it is downloaded.
+        // `add` downloads nothing of the denied package.
         fs::remove_dir_all(user.path("data")).unwrap();
         assert!(user.run_err(4, &["add", &user.reference()]).contains(&why));
         assert_eq!(user.run_ok(&["store", "list"]), "");
         state.restore(user.program.folder.path());
     }
-    let earlier = digest_of(&lock, "manifest", 1);
+    let earlier = lock_value(&lock, "manifest", 1);
     user.run_ok(&["deny", &earlier]);
     let error = user.run_err(4, &["rollback", "csv"]);
     assert!(
@@ -315,23 +315,26 @@ fn update_accepts_no_lower_version_unasked() {
         ("1.1.0-rc.1", "its version `1.1.0-rc.1` is lower than"),
         ("main", "its version `main` cannot be compared with `1.1.0`"),
     ] {
-        user.push(&version(pushed), Some("acme"));
+        user.push(&versioned_component(pushed), Some("acme"));
         let error = user.run_err(1, &["update", "--accept-signer", "--accept-powers"]);
         assert!(error.contains(why), "{error}");
         assert!(error.contains("; `--accept-downgrade` accepts"), "{error}");
     }
     // The version in the lock file does not count: somebody may have edited it.
     let lock = user.lock();
-    user.push(&version("1.0.0"), Some("acme"));
+    user.push(&versioned_component("1.0.0"), Some("acme"));
     let edited = lock.replacen("version = \"1.1.0\"", "version = \"0.1.0\"", 1);
     user.program.write("skillhost.lock", edited);
     let error = user.run_err(1, &["update"]);
     assert!(error.contains("is lower than `1.1.0`"), "{error}");
     user.program.write("skillhost.lock", lock);
     user.run_ok(&["update", "--accept-downgrade"]);
-    assert_eq!(digest_of(&user.lock(), "version", 0), "1.0.0");
+    assert_eq!(lock_value(&user.lock(), "version", 0), "1.0.0");
     // The same version may have other bytes, and `update` says so.
-    user.push(&with_section(version("1.0.0"), "{}"), Some("acme"));
+    user.push(
+        &with_section(versioned_component("1.0.0"), "{}"),
+        Some("acme"),
+    );
     let shown = user.run_ok(&["update"]);
     assert!(
         shown.contains("  version: 1.0.0, with other bytes\n"),

@@ -129,8 +129,8 @@ fn signed_skill_goes_from_author_to_call() {
     user.run_ok(&["remove", "--skill", "report"]);
     assert_ne!(user.read_skill().code, 0);
     user.run_ok(&["store", "clean"]);
-    let left = fs::read_dir(user.path("data/skillhost/store/skills")).unwrap();
-    assert_eq!(left.count(), 0);
+    let unpacked = fs::read_dir(user.path("data/skillhost/store/skills")).unwrap();
+    assert_eq!(unpacked.count(), 0);
 }
 
 #[test]
@@ -141,15 +141,15 @@ fn changed_files_are_not_served() {
     let file = user.unpacked().join("a.md");
     // To replace a file, an editor must make its folder writable.
     let folder = file.parent().unwrap();
-    let writable = |yes: bool| {
+    let set_writable = |is_writable: bool| {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = if yes { 0o700 } else { 0o555 };
+        let mode = if is_writable { 0o700 } else { 0o555 };
         fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
     };
-    writable(true);
+    set_writable(true);
     fs::remove_file(&file).unwrap();
     fs::write(&file, "b").unwrap();
-    writable(false);
+    set_writable(false);
     let error = user.read_skill();
     assert_eq!(error.code, 4, "{error:?}");
     for part in [

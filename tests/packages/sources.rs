@@ -31,7 +31,7 @@ fn server_with_skill() -> (GitServer, String) {
 }
 
 #[test]
-fn skill_of_repository_is_served_from_its_locked_commit() {
+fn serves_skill_from_locked_commit_of_repository() {
     let user = User::new();
     user.program.write("home/.gitconfig", GIT_CONFIG);
     let hook = format!("touch {}", user.path("ran").display());
@@ -241,8 +241,8 @@ fn lock_file_of_another_program_is_imported() {
     );
     assert_eq!(user.files()[0], Some(config));
     // The import does not replace a source that the operator wrote, even before it is locked.
-    let own = "[skills_from.gone]\nsource = \"oci://registry.example/acme/gone:1\"\n";
-    user.append(own);
+    let configured = "[skills_from.gone]\nsource = \"oci://registry.example/acme/gone:1\"\n";
+    user.append(configured);
     let refused = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert!(
         refused
@@ -250,7 +250,7 @@ fn lock_file_of_another_program_is_imported() {
             .contains("there is a skill of that name from"),
         "{refused:?}"
     );
-    assert!(user.files()[0].as_ref().unwrap().contains(own));
+    assert!(user.files()[0].as_ref().unwrap().contains(configured));
     user.program.write("skills-lock.json", "{\"version\": 1}");
     let wrong = user.run_err(4, &["add", "--skills-from", "skills-lock.json"]);
     assert!(
@@ -309,10 +309,10 @@ fn git_ends_with_the_program_without_leftovers() {
     server.replace_answers(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack {
-            sender.send("begun").unwrap();
+            sender.send("fetch begun").unwrap();
             // Never responds. The copy ends when git disconnects.
             let _ = std::io::copy(stream, &mut std::io::sink());
-            sender.send("left").unwrap();
+            sender.send("disconnected").unwrap();
         }
         is_pack
     });
@@ -328,12 +328,12 @@ fn git_ends_with_the_program_without_leftovers() {
             .env("XDG_DATA_HOME", user.path("data"));
         let program = Process::start(&mut command);
         let next = || events.recv_timeout(Duration::from_secs(30));
-        assert_eq!(next(), Ok("begun"));
+        assert_eq!(next(), Ok("fetch begun"));
         program.signal(signal);
         assert_eq!(program.wait().signal(), Some(signal.as_raw()));
-        assert_eq!(next(), Ok("left"), "{signal:?}");
+        assert_eq!(next(), Ok("disconnected"), "{signal:?}");
     }
-    // The repositories are in the store, which removes them once they are an hour old.
+    // The repositories are in the store, which removes repositories that are an hour old.
     assert_eq!(count(&temporary), 0);
     let skills = user.path("data/skillhost/store/skills");
     user.run_ok(&["store", "clean"]);

@@ -11,7 +11,7 @@ use skillhost_skills::text::digest::sha256_hex;
 
 use super::rollback::{make_writable, updated_skill_user, updated_user};
 use super::state::State;
-use super::{User, digest_of, needs, version};
+use super::{User, lock_value, needs, versioned_component};
 use crate::needs::with_section;
 use crate::support::registry::{Answer, answer};
 
@@ -103,7 +103,7 @@ fn set_mode(user: &User, path: &str, mode: u32) {
 fn changed_locks_are_refused() {
     let user = updated_user();
     let text = user.lock();
-    let digest = |key: &str, at: usize| digest_of(&text, key, at);
+    let digest = |key: &str, at: usize| lock_value(&text, key, at);
     let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
     let missing = format!("sha256:{}", "0".repeat(64));
     let signer = format!("signer = \"{}\"", digest("signer", 0));
@@ -299,7 +299,7 @@ fn skill_root(content: &str) -> String {
 fn changed_locks_of_skills_are_refused() {
     let user = updated_skill_user();
     let text = user.lock();
-    let digest = |key: &str, at: usize| digest_of(&text, key, at);
+    let digest = |key: &str, at: usize| lock_value(&text, key, at);
     let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
     let signer = format!("signer = \"{}\"", digest("signer", 0));
     let bundle = format!("bundle = \"{}\"\n", new[2]);
@@ -436,8 +436,8 @@ fn changed_locks_of_skills_are_refused() {
 #[test]
 fn changed_files_of_skills_are_refused() {
     let user = updated_skill_user();
-    let content = digest_of(&user.lock(), "content", 0);
-    let earlier = digest_of(&user.lock(), "content", 1);
+    let content = lock_value(&user.lock(), "content", 0);
+    let earlier = lock_value(&user.lock(), "content", 1);
     let root = skill_root(&content);
     let within = |path: &str| format!("{root}/{path}");
     let in_writable_root = |change: fn(&User, &str)| {
@@ -562,7 +562,7 @@ fn changed_stores_are_refused() {
     let user = updated_user();
     let text = user.lock();
     let [manifest, content, bundle] =
-        ["manifest", "content", "bundle"].map(|key| digest_of(&text, key, 0));
+        ["manifest", "content", "bundle"].map(|key| lock_value(&text, key, 0));
     let blob_error = |digest: &str, why: &str| {
         let path = user.blob(digest);
         format!("cannot use `{}` of the store{why}", path.display())
@@ -665,19 +665,22 @@ fn changed_registries_are_refused() {
     let user = updated_user();
     let text = user.lock();
     let good = user.registry.manifest("1").unwrap();
-    let signature = fs::read(user.blob(&digest_of(&text, "bundle", 0))).unwrap();
+    let signature = fs::read(user.blob(&lock_value(&text, "bundle", 0))).unwrap();
     // The cases set the tag `1` to one of these versions.
     let push = |component: &[u8], key: Option<&str>| {
         user.push(component, key);
         user.registry.manifest("1").unwrap()
     };
-    let next = push(&version("1.2.0"), Some("acme"));
-    let lower = push(&version("1.0.0"), Some("acme"));
+    let next = push(&versioned_component("1.2.0"), Some("acme"));
+    let lower = push(&versioned_component("1.0.0"), Some("acme"));
     let unversioned = push(&crate::needs::count_lines(), Some("acme"));
-    let incomparable = push(&version("main"), Some("acme"));
-    let power = push(&with_section(version("1.2.0"), &needs()), Some("acme"));
-    let foreign = push(&version("1.2.1"), Some("evil"));
-    let unsigned = push(&version("1.2.2"), None);
+    let incomparable = push(&versioned_component("main"), Some("acme"));
+    let power = push(
+        &with_section(versioned_component("1.2.0"), &needs()),
+        Some("acme"),
+    );
+    let foreign = push(&versioned_component("1.2.1"), Some("evil"));
+    let unsigned = push(&versioned_component("1.2.2"), None);
     let tag = |manifest: &Value| {
         let manifest = manifest.clone();
         move |user: &User| drop(user.registry.put_manifest("1", &manifest))
@@ -723,7 +726,7 @@ fn changed_registries_are_refused() {
     };
     let no_envelope = json!({"mediaType": BUNDLE}).to_string().into_bytes();
     let entry = |architecture: &str| {
-        json!({"mediaType": MANIFEST, "digest": digest_of(&text, "manifest", 0), "size": 1,
+        json!({"mediaType": MANIFEST, "digest": lock_value(&text, "manifest", 0), "size": 1,
             "platform": {"architecture": architecture, "os": "any"}})
     };
     let index = |manifests: Value| {
@@ -928,7 +931,7 @@ fn changed_configurations_are_refused() {
     };
     let append = |text: String| move |user: &User| user.append(&text);
     let deny = |digest: &str, why: &str| append(format!("[deny]\n\"{digest}\" = \"{why}\"\n"));
-    let [manifest, content] = ["manifest", "content"].map(|key| digest_of(&text, key, 0));
+    let [manifest, content] = ["manifest", "content"].map(|key| lock_value(&text, key, 0));
     let by_digest = |user: &User| {
         for file in ["skillhost.toml", "skillhost.lock"] {
             edit(
@@ -1065,7 +1068,7 @@ fn changed_configurations_are_refused() {
 #[test]
 fn fetch_replaces_symlinked_blob_and_keeps_target() {
     let user = updated_user();
-    let blob = user.blob(&digest_of(&user.lock(), "manifest", 0));
+    let blob = user.blob(&lock_value(&user.lock(), "manifest", 0));
     user.program.write("target", "somebody's file");
     fs::remove_file(&blob).unwrap();
     symlink(user.path("target"), &blob).unwrap();

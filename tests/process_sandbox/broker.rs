@@ -10,7 +10,7 @@ use skillhost_helper::{Kind, read_message, write_message};
 use super::*;
 use crate::support::UNREACHED;
 
-/// Starts a broker for folders in this one.
+/// Starts a broker that may open folders in `folder`.
 fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
     let allow = |path: &str, follows_links: bool| AllowedPath {
         path: folder.join(path),
@@ -538,11 +538,11 @@ fn concurrent_requests_get_their_own_files() {
     thread::scope(|threads| {
         for number in 0..THREADS {
             threads.spawn(move || {
-                let own = handle(root.join(number.to_string()));
+                let expected = handle(root.join(number.to_string()));
                 let inode = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
                 for _ in 0..200 {
-                    let opened = broker.open(own.as_fd()).unwrap();
-                    assert_eq!(inode(&opened), inode(&own), "another thread's file");
+                    let opened = broker.open(expected.as_fd()).unwrap();
+                    assert_eq!(inode(&opened), inode(&expected), "another thread's file");
                 }
             });
         }
@@ -568,16 +568,16 @@ fn children_inherit_only_three_streams() {
             "with descriptors of its own",
         );
     }
-    // Expects the three streams, and descriptors that the test runner left open, because nothing
-    // closes those here.
-    let own = Path::new("/proc/self");
+    // Expects the three streams, and descriptors that this process inherited from the test runner,
+    // because nothing closes those here.
+    let this_process = Path::new("/proc/self");
     let is_inherited = |name: &String| {
-        let info = fs::read_to_string(own.join("fdinfo").join(name)).unwrap_or_default();
+        let info = fs::read_to_string(this_process.join("fdinfo").join(name)).unwrap_or_default();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
         flags.is_some_and(|flags| flags & OFlags::CLOEXEC.bits() == 0)
     };
-    let mut expected = descriptors(own);
+    let mut expected = descriptors(this_process);
     expected.retain(is_inherited);
     let program = Program::new();
     let socket = program.folder.path().join("socket");

@@ -1,14 +1,14 @@
 //! The number of linear memories that calls share.
 
-use super::{folders, load, small_calls, start};
+use super::{changed_load, folders, small_calls, start};
 use crate::support::watchdog::until;
 use crate::support::{UNREACHED, build, builder, limits, on_two_threads};
 
 #[test]
 fn components_with_many_memories_leave_memories_to_others() {
     let (folders, tools) = folders();
-    // Sixteen calls share 32 memories, and each of these takes eight.
-    let load = load(|load| (load.calls, load.calls_per_tool) = (16, Some(12)));
+    // Sixteen calls share 32 memories, and each call of `heavy_loop` takes eight.
+    let load = changed_load(|load| (load.calls, load.calls_per_tool) = (16, Some(12)));
     let host = builder()
         .skills(&folders.root)
         .tools(&tools)
@@ -17,7 +17,7 @@ fn components_with_many_memories_leave_memories_to_others() {
     let host = build(host);
     on_two_threads(async {
         let loops = start(&host, &["heavy_loop".to_owned()], 6);
-        // Each of these calls takes four slots.
+        // Each call of `heavy_loop` takes four slots.
         let three_run_while = async |waiting| {
             until("the number of running calls is not three", || {
                 let now = host.occupancy();

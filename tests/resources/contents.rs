@@ -49,12 +49,12 @@ fn directory_lists_its_own_entries_only() {
     assert_eq!(names(&resources, Some("docs")), docs);
     assert_eq!(names(&resources, Some("docs/deep")), ["c.md"]);
     assert_eq!(names(&resources, Some("empty")), [] as [&str; 0]);
-    let at = |path| block_on(resources.directory("a", Some(path)));
-    assert_eq!(at("SKILL.md"), Err(ResourceError::NotADirectory));
-    assert_eq!(at("SKILL.md/x"), Err(ResourceError::NotFound));
-    assert_eq!(at("none"), Err(ResourceError::NotFound));
-    assert_eq!(at(".."), Err(ResourceError::Outside));
-    assert_eq!(at("docs/../.."), Err(ResourceError::Outside));
+    let directory = |path| block_on(resources.directory("a", Some(path)));
+    assert_eq!(directory("SKILL.md"), Err(ResourceError::NotADirectory));
+    assert_eq!(directory("SKILL.md/x"), Err(ResourceError::NotFound));
+    assert_eq!(directory("none"), Err(ResourceError::NotFound));
+    assert_eq!(directory(".."), Err(ResourceError::Outside));
+    assert_eq!(directory("docs/../.."), Err(ResourceError::Outside));
 }
 
 #[test]

@@ -61,10 +61,10 @@ fn manifest_has_all_files_and_skill_md_start() {
 #[test]
 fn leaves_out_and_names_unreadable_files() {
     let folders = Folders::new();
-    let a = folders.root.join("a");
+    let skill = folders.root.join("a");
     folders.write("a/SKILL.md", "x");
     folders.write("a/docs/real.md", "real");
-    let link = |target: &str, name: &str| symlink(target, a.join(name)).unwrap();
+    let link = |target: &str, name: &str| symlink(target, skill.join(name)).unwrap();
     link("docs/real.md", "to-file");
     link("docs", "to-folder");
     link("to-file", "to-link");
@@ -76,12 +76,12 @@ fn leaves_out_and_names_unreadable_files() {
     link("none", "dangling");
     link("loop-2", "loop-1");
     link("loop-1", "loop-2");
-    rustix::fs::mknodat(CWD, a.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    fs::hard_link(folders.outside.join("canary.txt"), a.join("hard")).unwrap();
-    fs::write(a.join(OsStr::from_bytes(b"not-\xff-utf8")), "x").unwrap();
-    fs::write(a.join("line\nfeed"), "x").unwrap();
-    fs::write(a.join("back\\slash"), "x").unwrap();
-    fs::write(a.join("..\\up"), "x").unwrap();
+    rustix::fs::mknodat(CWD, skill.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    fs::hard_link(folders.outside.join("canary.txt"), skill.join("hard")).unwrap();
+    fs::write(skill.join(OsStr::from_bytes(b"not-\xff-utf8")), "x").unwrap();
+    fs::write(skill.join("line\nfeed"), "x").unwrap();
+    fs::write(skill.join("back\\slash"), "x").unwrap();
+    fs::write(skill.join("..\\up"), "x").unwrap();
     let resources = resources(&folders);
     let seen = manifest(&resources);
     assert_eq!(
@@ -174,7 +174,7 @@ fn manifest_over_a_limit_names_the_limit() {
     assert_eq!(manifest(&resources).over, None);
     folders.write("a/more", "y");
     over(&folders, OverLimit::Bytes);
-    // Without digests a listing has no bound on bytes.
+    // A listing without digests has no limit of bytes.
     let listed = block_on(resources.files("a")).unwrap();
     assert_eq!(
         (paths(&listed), listed.over),
@@ -242,7 +242,7 @@ fn manifest_has_start_of_readable_skill_md() {
         }
         assert!(block_on(resources.read("a", path)).is_ok(), "{name}");
     }
-    // With several, only one is the skill's documentation.
+    // Of several such files, only one counts as SKILL.md.
     let folders = Folders::new();
     folders.write("a/skill.md", "lower");
     folders.write("a/Skill.md", "mixed");

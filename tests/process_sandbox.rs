@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy};
 
-use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
+use crate::support::filter::{Answer, answer_landlock_with, answer_seccomp_with};
 use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::{Process, output};
@@ -516,7 +516,7 @@ fn missing_part_warns_or_fails_when_required() {
             "Landlock, which is not enabled in this kernel\n",
         ),
         (
-            || answer_filters_with(Answer::Forbidden),
+            || answer_seccomp_with(Answer::Forbidden),
             "Landlock, which is not enabled in this kernel, and the filter of system calls \
              (Operation not permitted (os error 1))\n",
         ),

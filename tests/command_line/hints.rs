@@ -2,7 +2,7 @@
 //! terminal, and readable addresses and sizes.
 
 use super::program;
-use crate::support::terminal::typed;
+use crate::support::terminal::type_on_terminal;
 
 #[test]
 fn suggests_verbs_by_meaning() {
@@ -77,7 +77,7 @@ fn explains_waiting_on_a_terminal() {
             0,
         ),
     ] {
-        let shown = typed(&program(), words, input);
+        let shown = type_on_terminal(&program(), words, input);
         assert!(
             shown.text.contains(&format!("skillhost: {message}")),
             "{words:?}: {}",

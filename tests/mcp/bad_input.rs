@@ -129,7 +129,7 @@ fn headers_of_other_protocols_get_one_error() {
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
         let framed = |id: &Value| {
-            let message = client.written(id, "tools/list", json!({}));
+            let message = client.request_line(id, "tools/list", json!({}));
             format!(
                 "Content-Length: {}\r\nContent-Type: x\r\n\r\n{message}",
                 message.len()
@@ -309,7 +309,7 @@ fn refuses_id_of_request_in_flight() {
     let refuses = |revision| {
         let mut client = super::with_guests(&program, &["unchecked.wasm"], revision);
         let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
-        let sleeping = client.written(&json!("twice"), "tools/call", params.clone());
+        let sleeping = client.request_line(&json!("twice"), "tools/call", params.clone());
         client.line(&sleeping);
         client.line(&sleeping);
         let refused = client.message();
@@ -326,7 +326,7 @@ fn refuses_id_of_request_in_flight() {
             (&answered["id"], &answered["result"]["isError"]),
             (&json!("twice"), &json!(true))
         );
-        let list = client.written(&json!("twice"), "tools/list", json!({}));
+        let list = client.request_line(&json!("twice"), "tools/list", json!({}));
         client.line(list);
         assert!(client.message()["result"]["tools"].is_array());
         client.logged("refused a request with the id of a request in flight");
@@ -353,8 +353,8 @@ fn accepts_id_of_cancelled_request() {
         // All three lines in one write, so that the first request is cancelled while it runs.
         client.line(format!(
             "{}\n{cancelled}\n{}",
-            client.written(&id, "tools/list", json!({})),
-            client.written(&id, "prompts/list", json!({})),
+            client.request_line(&id, "tools/list", json!({})),
+            client.request_line(&id, "prompts/list", json!({})),
         ));
         let mut answer = client.message();
         if answer["result"]["tools"].is_array() {

@@ -116,7 +116,7 @@ fn empty_or_unfinished_input_ends_server() {
     assert_eq!(client.end(), (vec![], Some(0)));
     // A last line without a line feed is answered.
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
-    let request = client.written(&json!(1), "tools/list", json!({}));
+    let request = client.request_line(&json!(1), "tools/list", json!({}));
     client.part(&request);
     let (messages, code) = client.end();
     assert_eq!((messages.len(), code), (1, Some(0)));

@@ -43,7 +43,7 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
     let mut wrong = Vec::new();
     for (at, (change, code, arguments, why)) in cases.into_iter().enumerate() {
         state.restore(folder);
-        user.registry.behave();
+        user.registry.restore_answers();
         change(user);
         let before = State::read(folder);
         let run = user.run(arguments);

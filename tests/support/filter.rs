@@ -32,7 +32,7 @@ pub(crate) enum Answer {
     Unknown,
     /// The call is not permitted, as in some containers.
     Forbidden,
-    /// That part of the kernel is disabled.
+    /// The feature behind the call is disabled.
     Disabled,
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn answer_landlock_with(answer: Answer) {
     answer_with(LANDLOCK_CREATE_RULESET, answer);
 }
 
-/// Gives all later `seccomp` calls this answer, so no further filter can be set.
-pub(crate) fn answer_filters_with(answer: Answer) {
+/// Gives all later `seccomp` calls this answer, so this process can install no further filter.
+pub(crate) fn answer_seccomp_with(answer: Answer) {
     answer_with(SECCOMP, answer);
 }
 

@@ -1,4 +1,5 @@
-//! Folders of skills for tests, made from a manifest: see `vectors/built_skills.json`.
+//! Folders of skills for tests, written file by file, or made from a manifest: see
+//! `vectors/built_skills.json`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -16,7 +17,7 @@ pub(crate) const CANARY: &str = "CANARY-7f3a";
 
 /// A root of skills, with a canary beside it.
 pub(crate) struct Folders {
-    /// Keeps the folders.
+    /// Deletes the folders on drop.
     _base: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) outside: PathBuf,
@@ -40,7 +41,7 @@ impl Folders {
         folders
     }
 
-    /// Returns the root of the vectors.
+    /// Returns the root of `built_skills.json`, which the vectors read.
     pub(crate) fn built() -> &'static Self {
         static BUILT: OnceLock<Folders> = OnceLock::new();
         BUILT.get_or_init(|| {
@@ -62,7 +63,7 @@ impl Folders {
         folders
     }
 
-    /// Writes a file of a skill.
+    /// Writes a file at a path below the root.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

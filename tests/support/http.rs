@@ -18,7 +18,7 @@ use tokio::net::TcpSocket;
 use super::watchdog::{self, join};
 
 /// The time after which a test without an answer fails. It is shorter than a server's default time
-/// limits, so those end no wait.
+/// limits, so no such limit can end a wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server, which ends on drop.
@@ -30,12 +30,12 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// Serves a host without problems at a port of loopback.
+    /// Serves a host on a loopback port. The host must have no problems.
     pub(crate) fn start(builder: HostBuilder, options: HttpOptions) -> Self {
         watchdog::watch();
-        let (ready, started) = std::sync::mpsc::channel();
+        let (report, started) = std::sync::mpsc::channel();
         let shutdown = Shutdown::default();
-        let requested = shutdown.clone();
+        let server_shutdown = shutdown.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -50,18 +50,19 @@ impl TestServer {
                 assert_eq!(host.problems(), [] as [String; 0]);
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
                 let server = http::Server::bind(address, options).await.unwrap();
-                ready.send((server.address().unwrap(), host)).unwrap();
-                let (occupied, ending, end) = (live.clone(), live.clone(), requested.clone());
+                report.send((server.address().unwrap(), host)).unwrap();
+                let (measured, closing) = (live.clone(), live.clone());
+                let shutdown = server_shutdown.clone();
                 tokio::spawn(async move {
-                    end.requested().await;
-                    ending.close();
+                    shutdown.requested().await;
+                    closing.close();
                 });
                 let server = server
                     .changes(live.changes())
-                    .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
+                    .occupancy(move || measured.loaded().map(|host| host.occupancy()))
                     .metrics(metrics);
                 let handler = move || Ok(Handler::new(live.clone()));
-                server.serve(handler, &requested).await
+                server.serve(handler, &server_shutdown).await
             })
         });
         let started = started.recv_timeout(watchdog::patience());
@@ -82,11 +83,11 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // A second request to end makes it wait for nothing.
+        // A second request makes the server end without waiting for its connections.
         self.shutdown.request();
         self.shutdown.request();
         if let Some(thread) = self.thread.take() {
-            // A failed test leaves a server that does not end.
+            // After a failed test, the server may never end.
             if !thread::panicking() {
                 join(thread, "the server's end").unwrap();
             }
@@ -121,7 +122,7 @@ impl Answer {
     }
 }
 
-/// A connection.
+/// A client with one connection.
 pub(crate) struct Client {
     stream: TcpStream,
     unread: Vec<u8>,
@@ -225,7 +226,7 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
-    /// Makes a client over a Unix socket. A `TcpStream` reads and writes any stream.
+    /// Makes a client over a Unix socket. A `TcpStream` reads and writes any stream socket.
     pub(crate) fn over_unix(stream: UnixStream) -> Self {
         Self::over(OwnedFd::from(stream).into())
     }

@@ -42,10 +42,10 @@ const AUTHORITY: &str = "signing authority";
 const SERIAL: u8 = 7;
 
 /// The object identifier of the extension with signed certificate timestamps.
-const TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
+const CERTIFICATE_TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
 
-/// The beginning of each certificate, 2025-01-01, in seconds since 1970. All have long expired.
-const BEGINNING: u64 = 1_735_689_600;
+/// When each certificate becomes valid: 2025-01-01, in seconds since 1970. All have long expired.
+const VALID_FROM: u64 = 1_735_689_600;
 
 /// The seconds that a certificate is valid for.
 const LIFETIME: u64 = 600;
@@ -59,15 +59,15 @@ pub(crate) struct Signing {
     pub(crate) issuer: String,
     pub(crate) repository: Option<String>,
     pub(crate) git_ref: Option<String>,
-    /// The seconds between the beginning of the certificate and the signature.
+    /// The seconds from [`VALID_FROM`] to the signature.
     pub(crate) signed_after: u64,
-    /// False if the log does not say when it was signed.
+    /// False if the log does not sign the time of its entry.
     pub(crate) has_time: bool,
-    /// The seconds between the beginning of the certificate and a timestamp of the signature.
+    /// The seconds from [`VALID_FROM`] to a timestamp of the signature.
     pub(crate) timestamped_after: Option<u64>,
     /// False if no log recorded the certificate.
     pub(crate) is_recorded: bool,
-    /// False if the certificate is for servers.
+    /// True if the certificate is for signing code, false if it is for servers.
     pub(crate) is_for_code: bool,
     pub(crate) predicate: String,
 }
@@ -144,7 +144,7 @@ impl SigningService {
         };
         let authority = |chain: &[&[u8]]| {
             let chain = chain.iter();
-            let chain = chain.map(|it| json!({"rawBytes": STANDARD.encode(it)}));
+            let chain = chain.map(|bytes| json!({"rawBytes": STANDARD.encode(bytes)}));
             json!({
                 "subject": {"organization": "acme", "commonName": AUTHORITY},
                 "uri": "https://authority.example",
@@ -202,12 +202,12 @@ impl SigningService {
 
     /// Returns a certificate for a key of the signer.
     fn certify(&self, key: &KeyPair, signing: &Signing) -> Vec<u8> {
-        let beginning = date_time_ymd(2025, 1, 1);
+        let valid_from = date_time_ymd(2025, 1, 1);
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.serial_number = Some(SerialNumber::from(vec![SERIAL; 16]));
-        params.not_before = beginning;
-        params.not_after = beginning + Duration::from_secs(LIFETIME);
+        params.not_before = valid_from;
+        params.not_after = valid_from + Duration::from_secs(LIFETIME);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![if signing.is_for_code {
             ExtendedKeyUsagePurpose::CodeSigning
@@ -241,8 +241,8 @@ impl SigningService {
         certificate.der().to_vec()
     }
 
-    /// Returns an RFC 3161 timestamp of a signature, `seconds` after the beginning of the
-    /// certificates and on the same day.
+    /// Returns an RFC 3161 timestamp of a signature, `seconds` after [`VALID_FROM`] and on the same
+    /// day.
     fn timestamp(&self, signature: &[u8], seconds: u64) -> Vec<u8> {
         let [hour, minute, second] = [seconds / 3600, seconds / 60 % 60, seconds % 60];
         let time = format!("20250101{hour:02}{minute:02}{second:02}Z");
@@ -284,11 +284,11 @@ impl SigningService {
         ])
     }
 
-    /// Records a certificate in the log of certificates. Returns the extension that proves it.
-    /// `rest` begins with the signed part of the certificate.
+    /// Records a certificate in the log of certificates. Returns the extension that proves the
+    /// record. `rest` begins with the signed part of the certificate.
     fn record(&self, rest: &[u8]) -> CustomExtension {
         let signed = &rest[..rest.len() - der_rest(rest).len()];
-        let time = ((BEGINNING + 1) * 1000).to_be_bytes();
+        let time = ((VALID_FROM + 1) * 1000).to_be_bytes();
         let authority = Sha256::digest(self.authority.key().subject_public_key_info());
         let length = u32::try_from(signed.len()).unwrap().to_be_bytes();
         let entry = [
@@ -312,7 +312,7 @@ impl SigningService {
         ]
         .concat();
         let list = with_length(&with_length(&proof));
-        CustomExtension::from_oid_content(&TIMESTAMPS, der_item(OCTETS, &list))
+        CustomExtension::from_oid_content(&CERTIFICATE_TIMESTAMPS, der_item(OCTETS, &list))
     }
 
     /// Returns the entry of a signature in the log of signatures. The log has no other entry.
@@ -338,7 +338,7 @@ impl SigningService {
         let note = format!("log.example\n1\n{}\n", STANDARD.encode(root));
         let signed_note = [&key_id(key)[..4], &key.sign(note.as_bytes()).unwrap()].concat();
         let signed_note = STANDARD.encode(signed_note);
-        let time = BEGINNING + signing.signed_after;
+        let time = VALID_FROM + signing.signed_after;
         let (id, body) = (key_id(key), STANDARD.encode(body));
         let promise = format!(
             r#"{{"body":"{body}","integratedTime":{time},"logID":"{}","logIndex":0}}"#,

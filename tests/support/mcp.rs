@@ -48,7 +48,7 @@ pub(crate) fn session(calls: &[(&str, Value)]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the server in a folder, with pipes for input and output.
+/// Returns a command that runs the server in a folder, with pipes for input and output.
 pub(crate) fn server(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
     command
@@ -68,7 +68,7 @@ pub(crate) struct Client {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
-    /// True if the client closes the output at the next line.
+    /// True once the client has hung up: its thread closes the output at the next line.
     hung_up: Arc<AtomicBool>,
     /// Messages that arrived during a wait for another one.
     unclaimed: VecDeque<Value>,
@@ -188,13 +188,13 @@ impl Client {
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let request = self.written(&json!(id), method, params);
+        let request = self.request_line(&json!(id), method, params);
         self.line(request);
         id
     }
 
     /// Returns the line of a request, with the `_meta` that the revision needs.
-    pub(crate) fn written(&self, id: &Value, method: &str, mut params: Value) -> String {
+    pub(crate) fn request_line(&self, id: &Value, method: &str, mut params: Value) -> String {
         if self.revision == NEWEST {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NEWEST.into();
             params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
@@ -218,7 +218,7 @@ impl Client {
         let none = json!({"name": "none", "arguments": {}});
         let answer = self.request("tools/call", none);
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        // A session was notified of components that came late.
+        // Drops the notification about components that loaded after the session began.
         let late = "notifications/tools/list_changed";
         self.unclaimed.retain(|message| message["method"] != late);
     }
@@ -245,7 +245,7 @@ impl Client {
         calls
     }
 
-    /// Waits for the answer to a request. Other messages are kept.
+    /// Waits for the answer to a request. Other messages stay in `unclaimed`.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.find(|message| message["id"] == id)
     }
@@ -280,8 +280,8 @@ impl Client {
         }
         let end = Instant::now() + patience();
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(line) = self.lines.recv_timeout(left) else {
+            let remaining = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(remaining) else {
                 panic!(
                     "nothing more came but {:?}; stderr: {}",
                     self.unclaimed,
@@ -328,7 +328,7 @@ impl Client {
         self.child.pid
     }
 
-    /// Ends the input and waits for the server to end. Returns its last messages and
+    /// Closes the input and waits for the server to end. Returns its last messages and
     /// its exit code.
     pub(crate) fn end(mut self) -> (Vec<Value>, Option<i32>) {
         drop(self.stdin.take());

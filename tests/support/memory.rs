@@ -9,8 +9,8 @@ pub(crate) fn resident() -> usize {
     status("self", "VmRSS:")
 }
 
-/// Returns the bytes of a line in a process's status: `VmRSS:` is the resident memory, `VmHWM:`
-/// its peak.
+/// Returns the value of a line in a process's status, in bytes: `VmRSS:` is the resident memory,
+/// `VmHWM:` its peak.
 pub(crate) fn status(process: &str, line: &str) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|found| found.strip_prefix(line));
@@ -18,8 +18,8 @@ pub(crate) fn status(process: &str, line: &str) -> usize {
     kib.parse::<usize>().unwrap() << 10
 }
 
-/// Counts a text in the readable memory of a process. A running process changes its memory
-/// meanwhile.
+/// Counts how often a text occurs in the readable memory of a process. A running process changes
+/// its memory meanwhile.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
     for map in maps.lines() {
         let mut words = map.split_ascii_whitespace();
         let (range, rights) = (words.next().unwrap(), words.next().unwrap());
-        // The kernel's own pages of a process are not memory that can be read.
+        // Pages of the kernel in a process, such as `[vvar]`, cannot be read.
         if !rights.starts_with('r') || map.contains("[v") {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
         let mut piece = vec![0; PIECE];
         while start < end {
             let length = PIECE.min(usize::try_from(end - start).unwrap());
-            // A mapping may end, or have pages beyond the end of its file.
+            // The mapping may be gone by now, or its pages may lie beyond the end of its file.
             let Ok(read) = memory.read_at(&mut piece[..length], start) else {
                 break;
             };
@@ -51,7 +51,7 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
             if read < length || start + length as u64 == end {
                 break;
             }
-            // The next piece begins with what may be the start of the text.
+            // The next piece repeats the last bytes, because the text may start in them.
             start += (length - (text.len() - 1)) as u64;
         }
     }

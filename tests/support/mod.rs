@@ -87,7 +87,7 @@ pub(crate) fn limits(time: Duration) -> Limits {
 /// A time limit that no test reaches, for calls that the test itself ends.
 pub(crate) const UNREACHED: Duration = Duration::from_secs(3600);
 
-/// Starts an endless call, and drops it once a condition holds.
+/// Starts an endless call, and cancels it by dropping its future once a condition holds.
 pub(crate) async fn give_up(
     host: &Host,
     tool: &str,
@@ -122,7 +122,7 @@ pub(crate) fn bounded<T>(runtime: &tokio::runtime::Runtime, future: impl Future<
     ended.unwrap_or_else(|_| panic!("the future did not end in {:?}", patience()))
 }
 
-/// Set in a process that runs one test by [`run_in_own_process`].
+/// The variable that [`run_in_own_process`] sets in the process that it starts.
 const AGAIN: &str = "SKILLHOST_TEST_AGAIN";
 
 /// Runs this test again in its own process, which gets `what` from [`own_process_argument`].
@@ -133,7 +133,7 @@ pub(crate) fn run_in_own_process(test: &str, what: &str) {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}: {stdout}{stderr}");
-    // An unknown name would succeed, too.
+    // A run that matches no test would succeed, too.
     assert!(stdout.contains("1 passed"), "{what}: {stdout}");
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn is_own_process() -> bool {
     own_process_argument().is_some()
 }
 
-/// Runs a future beside others on two threads.
+/// Runs a future on a runtime with two threads.
 pub(crate) fn on_two_threads<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::watchdog::{self, join};
 
-/// A request of a loop.
+/// A request that the model received.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) path: String,
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 /// A scripted model.
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
-    over: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<Request>>>,
 }
 
@@ -33,14 +33,14 @@ impl Model {
     pub(crate) fn play(answers: impl IntoIterator<Item = Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let over = Arc::new(AtomicBool::new(false));
+        let has_ended = Arc::new(AtomicBool::new(false));
         let mut answers: VecDeque<Value> = answers.into_iter().collect();
         let thread = std::thread::spawn({
-            let over = Arc::clone(&over);
+            let has_ended = Arc::clone(&has_ended);
             move || {
                 let mut requests = Vec::new();
                 for stream in listener.incoming() {
-                    if over.load(Ordering::SeqCst) {
+                    if has_ended.load(Ordering::SeqCst) {
                         break;
                     }
                     let mut stream = stream.unwrap();
@@ -52,7 +52,7 @@ impl Model {
         });
         Self {
             address,
-            over,
+            has_ended,
             thread: Some(thread),
         }
     }
@@ -67,8 +67,8 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // Wakes the server.
+        self.has_ended.store(true, Ordering::SeqCst);
+        // Wakes the thread, which waits for a connection.
         let _ = TcpStream::connect(self.address);
     }
 }

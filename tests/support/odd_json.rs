@@ -57,6 +57,7 @@ const UNUSUAL: [&str; 12] = [
 /// A request with an odd text in one place.
 pub(crate) struct OddRequest {
     pub(crate) text: String,
+    /// True if a `Value` can hold the text.
     has_value: bool,
 }
 
@@ -66,19 +67,20 @@ impl OddRequest {
     pub(crate) fn check(&self, answer: &Value) {
         let about = || format!("{:.300}: {answer:.300}", self.text);
         let id = &answer["id"];
-        let own = self.text.split_once(r#""id":"#).unwrap().1;
-        let is_own = is_same(own.split_once(r#","method":"#).unwrap().0, id);
-        assert!(id.is_null() || is_own, "{}", about());
+        let after_key = self.text.split_once(r#""id":"#).unwrap().1;
+        let request_id = after_key.split_once(r#","method":"#).unwrap().0;
+        assert!(id.is_null() || is_same(request_id, id), "{}", about());
         let is_error = answer["error"]["code"].is_i64();
         let is_result = self.has_value && answer["result"].is_object();
         assert!(is_error || is_result, "{}", about());
     }
 }
 
-/// Returns whether a text is exactly this value, and no other number.
+/// Returns whether a text is this value. A number must also have the same digits.
 fn is_same(text: &str, value: &Value) -> bool {
-    let own: Option<Value> = serde_json::from_str(text).ok();
-    own.is_some_and(|own| own == *value) && (!value.is_number() || format!("{value}") == text)
+    let parsed: Option<Value> = serde_json::from_str(text).ok();
+    parsed.is_some_and(|parsed| parsed == *value)
+        && (!value.is_number() || format!("{value}") == text)
 }
 
 /// Returns requests with an odd text in each place.

@@ -33,9 +33,12 @@ pub(crate) fn descendants(process: u32, argument: &str) -> Vec<Pid> {
 fn children_of(process: u32) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();
-    let children = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let children =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     let children: Vec<String> = children.collect();
-    let numbers = children.iter().flat_map(|it| it.split_ascii_whitespace());
+    let numbers = children
+        .iter()
+        .flat_map(|list| list.split_ascii_whitespace());
     let pids = numbers.map(|number| Pid::from_raw(number.parse().unwrap()).unwrap());
     pids.collect()
 }
@@ -60,7 +63,7 @@ pub(super) struct WatchedChild {
 
 impl WatchedChild {
     /// Kills the process, because it takes too long.
-    pub(super) fn give_up(&self) {
+    pub(super) fn kill_overdue(&self) {
         self.is_overdue.store(true, Ordering::SeqCst);
         // It is not an error if the process has already ended.
         let mut child = self.child.lock().unwrap();
@@ -89,7 +92,7 @@ impl Process {
             stderr: child.stderr.take(),
             pid: child.id(),
             child: Arc::new(WatchedChild {
-                command: shown(command),
+                command: command_line(command),
                 started: Instant::now(),
                 child: Mutex::new(child),
                 is_overdue: AtomicBool::new(false),
@@ -125,7 +128,10 @@ impl Process {
     #[track_caller]
     pub(crate) fn output(mut self) -> Output {
         drop(self.stdin.take());
-        let (stdout, stderr) = (all_of(self.stdout.take()), all_of(self.stderr.take()));
+        let (stdout, stderr) = (
+            read_on_thread(self.stdout.take()),
+            read_on_thread(self.stderr.take()),
+        );
         let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
         Output {
             status: self.wait(),
@@ -155,7 +161,7 @@ impl Process {
         let stdout = self.stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         if line.pop() != Some('\n') {
-            let stderr = all_of(self.stderr.take()).join().unwrap();
+            let stderr = read_on_thread(self.stderr.take()).join().unwrap();
             let stderr = String::from_utf8_lossy(&stderr);
             panic!("`{}` printed no line: {stderr}", self.child.command);
         }
@@ -205,7 +211,7 @@ pub(crate) fn output(command: &mut Command) -> Output {
 }
 
 /// Reads a stream to its end on a thread.
-fn all_of(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+fn read_on_thread(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
@@ -216,7 +222,7 @@ fn all_of(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
 }
 
 /// Returns a command line for people, without its environment, shortened if long.
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let words = [command.get_program()]
         .into_iter()
         .chain(command.get_args());

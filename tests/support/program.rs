@@ -80,15 +80,16 @@ impl Program {
 /// The id of an unprivileged user.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// A copy of the program that an unprivileged user can start. Root, as whom CI runs, is not one.
+/// A copy of the program that an unprivileged user can start. Tests that root runs need it, as in
+/// CI.
 pub(crate) struct UnprivilegedCopy(TempDir);
 
 impl UnprivilegedCopy {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        // Another process copies it. A child of another test could inherit a file that this process
-        // has open for writing, and such a file cannot be run.
+        // `cp` makes the copy. If this process wrote the file, a child of another test could inherit
+        // it open for writing, and the kernel would refuse to run it.
         let program = env!("CARGO_BIN_EXE_skillhost");
         let copied = process::output(Command::new("cp").arg(program).arg(folder.path()));
         assert!(copied.status.success(), "{copied:?}");
@@ -152,7 +153,7 @@ pub(crate) fn command(binary: &Path) -> Command {
 #[track_caller]
 pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
     let mut child = Process::start(&mut command);
-    // A program that ignores its input closes it.
+    // The write fails if the program ends without reading its input.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.output();
     Run {
@@ -179,7 +180,7 @@ pub(crate) fn author() -> PathBuf {
     let author = Path::new(env!("CARGO_BIN_EXE_skillhost")).with_file_name("skillhost-author");
     assert!(
         author.is_file(),
-        "`{}` is not built: run `cargo test`, or `cargo build` before a part of it",
+        "`{}` is not built: run `cargo test`, or `cargo build` before a single test",
         author.display()
     );
     author
@@ -192,7 +193,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let example = folder.join(name);
     assert!(
         example.is_file(),
-        "`{}` is not built: run `cargo test`, or `cargo build --examples` before a part of it",
+        "`{}` is not built: run `cargo test`, or `cargo build --examples` before a single test",
         example.display()
     );
     example

@@ -93,7 +93,7 @@ impl TestRegistry {
     }
 
     /// Stops replacing answers.
-    pub(crate) fn behave(&self) {
+    pub(crate) fn restore_answers(&self) {
         *self.shared.change.lock().unwrap() = None;
     }
 

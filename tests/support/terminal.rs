@@ -45,7 +45,7 @@ pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
 }
 
 /// Runs the program on a terminal, types a text there, and then Ctrl-D.
-pub(crate) fn typed(program: &Program, arguments: &[&str], text: &str) -> Printout {
+pub(crate) fn type_on_terminal(program: &Program, arguments: &[&str], text: &str) -> Printout {
     let script = "
 import os, pty, sys
 pid, terminal = pty.fork()

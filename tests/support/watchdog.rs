@@ -1,6 +1,6 @@
 //! A thread that bounds the time of all tests: it kills a process that a test waits for too long,
-//! and ends the suite with the test's name if a test hangs nevertheless. Single waits have bounds
-//! of their own, with better messages.
+//! and ends the suite with the test's name if a test hangs nevertheless. Single waits also have
+//! bounds, which give better messages.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -20,7 +20,8 @@ const TEST_PATIENCE: Duration = Duration::from_secs(300);
 /// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Set in a process that hangs on purpose: the milliseconds for both limits.
+/// The variable for processes that hang on purpose: the milliseconds of [`PATIENCE`]. A test gets
+/// twice as many.
 pub(crate) const PATIENCE_VARIABLE: &str = "SKILLHOST_TEST_PATIENCE";
 
 /// The running tests by their threads, which have the tests' names.
@@ -36,7 +37,7 @@ struct RunningTest {
 struct Watched;
 
 thread_local! {
-    static WATCHED: Watched = begin();
+    static WATCHED: Watched = start_watching();
 }
 
 impl Drop for Watched {
@@ -50,7 +51,7 @@ fn with_tests<T>(run: impl FnOnce(&mut HashMap<ThreadId, RunningTest>) -> T) -> 
     run(tests.get_or_insert_default())
 }
 
-fn begin() -> Watched {
+fn start_watching() -> Watched {
     static CLOCK: Once = Once::new();
     CLOCK.call_once(|| {
         thread::spawn(|| {
@@ -130,7 +131,7 @@ fn check(tests: &mut HashMap<ThreadId, RunningTest>) {
     };
     for process in tests.values().flat_map(processes) {
         if process.started.elapsed() > patience() && !process.is_overdue() {
-            process.give_up();
+            process.kill_overdue();
         }
     }
     // A test whose process was killed gets time to fail by itself.
@@ -154,6 +155,6 @@ fn check(tests: &mut HashMap<ThreadId, RunningTest>) {
     tests
         .values()
         .flat_map(processes)
-        .for_each(|process| process.give_up());
+        .for_each(|process| process.kill_overdue());
     std::process::exit(101);
 }

@@ -419,7 +419,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
             assert!(!error.contains('\u{1b}'), "{error:?}");
         }
     }
-    setup.registry.behave();
+    setup.registry.restore_answers();
     setup.pull(None).unwrap();
 }
 

@@ -14,7 +14,7 @@ use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::{block_on, build, cache, repository};
 
-/// Makes the skill of the vectors.
+/// Returns a program with the skill that the vectors name.
 fn program() -> Program {
     let program = Program::new();
     let skill = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
@@ -23,12 +23,12 @@ fn program() -> Program {
     program
 }
 
-fn read(path: &str) -> Value {
+fn vector(path: &str) -> Value {
     let path = repository().join("tests/vectors").join(path);
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Returns a chat completion's message with these calls of one tool.
+/// Returns a chat completion's message with one call of `tool` for each of `arguments`.
 fn message<'a>(tool: &str, arguments: impl IntoIterator<Item = &'a Value>) -> String {
     let calls = arguments.into_iter().enumerate().map(|(index, arguments)| {
         json!({
@@ -43,7 +43,7 @@ fn message<'a>(tool: &str, arguments: impl IntoIterator<Item = &'a Value>) -> St
 #[test]
 fn answers_the_messages_of_the_vectors() {
     for format in Format::ALL.map(Format::name) {
-        let cases = read(&format!("respond/{format}.json"));
+        let cases = vector(&format!("respond/{format}.json"));
         let cases = cases["cases"].as_array().unwrap();
         let lines: Vec<String> = cases.iter().map(|case| case["input"].to_string()).collect();
         let run = program().run_with(&["respond", "--format", format], &lines.join("\n"));
@@ -69,7 +69,7 @@ fn answers_the_messages_of_the_vectors() {
 #[test]
 fn reads_a_single_message_over_many_lines() {
     for format in Format::ALL.map(Format::name) {
-        let cases = read(&format!("respond/{format}.json"));
+        let cases = vector(&format!("respond/{format}.json"));
         let case = &cases["cases"][0];
         let input = format!("{:#}\n", case["input"]);
         assert!(input.lines().count() > 10);
@@ -123,7 +123,7 @@ fn answers_each_line_before_it_reads_the_next() {
 }
 
 #[test]
-fn runs_nothing_more_when_nobody_reads() {
+fn runs_no_more_calls_after_stdout_closes() {
     let program = program();
     program.write("skills/calculator/large.txt", "x".repeat(1 << 20));
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
@@ -166,7 +166,7 @@ fn audit_log_has_every_call_with_id() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // The calls run side by side.
+    // The calls run at the same time, so the order of their records varies.
     records.sort_by_key(|record| record["id"].to_string());
     let seen: Vec<Value> = records
         .iter()
@@ -205,7 +205,7 @@ fn transcript_shows_calls_and_their_results_on_stderr() {
 }
 
 #[test]
-fn survives_hostile_messages_and_answers_the_next() {
+fn answers_each_hostile_message_in_one_line() {
     let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let many = vec![json!({}); MAX_CALLS + 1];
     let long = "x".repeat(1 << 20);
@@ -286,15 +286,15 @@ fn survives_hostile_messages_and_answers_the_next() {
 
 #[test]
 fn refuses_truncated_and_foreign_messages() {
-    let (mut read_whole, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for format in Format::ALL {
-        for case in read(&format!("respond/{}.json", format.name()))["cases"]
+        for case in vector(&format!("respond/{}.json", format.name()))["cases"]
             .as_array()
             .unwrap()
         {
             let message = case["input"].to_string();
             for format in Format::ALL {
-                read_whole += usize::from(format.calls(&message).is_ok());
+                accepted += usize::from(format.calls(&message).is_ok());
             }
             for (end, _) in message.char_indices() {
                 for format in Format::ALL {
@@ -308,10 +308,7 @@ fn refuses_truncated_and_foreign_messages() {
             }
         }
     }
-    assert!(
-        read_whole > 40 && refused > 100_000,
-        "{read_whole} {refused}"
-    );
+    assert!(accepted > 40 && refused > 100_000, "{accepted} {refused}");
 }
 
 #[test]
@@ -344,7 +341,7 @@ fn library_answers_messages_as_command_line_does() {
     let host = build(crate::support::builder().skills(skills));
     for format in Format::ALL {
         let name = format.name();
-        for case in read(&format!("respond/{name}.json"))["cases"]
+        for case in vector(&format!("respond/{name}.json"))["cases"]
             .as_array()
             .unwrap()
         {

@@ -75,7 +75,7 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
         for tool in ["raw_read", "raw_stat", "raw_list"] {
             let arguments = json!({"skill_name": "a", "path": path});
             let outcome = call(&host, tool, arguments);
-            // Attributes of a file inside are harmless if it is not opened.
+            // Attributes of a FIFO inside are harmless, because they do not open it.
             let harmless = tool == "raw_stat" && path == "fifo";
             assert!(harmless || outcome.is_err(), "{tool} {path:?}: {outcome:?}");
         }
@@ -201,7 +201,7 @@ fn refuses_a_fifo_at_once() {
     );
 }
 
-/// Makes a host with limits that a large file reaches.
+/// Makes a host with changed limits, and a skill with a large and a small file.
 fn limited(change: impl FnOnce(&mut Limits)) -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/large.txt", "x".repeat(3 << 20));
@@ -288,7 +288,7 @@ fn call_sees_no_memory_of_earlier_call() {
     load.calls_per_tool = Some(1);
     let host = build(builder().tools(&folders.outside).load(load));
     for _ in 0..5 {
-        // The global, and two bytes of data.
+        // The global and two bytes of data are 1 at the start, and the rest is 0.
         assert_eq!(model_text(&host, "found", json!({})), "3");
     }
 }

@@ -39,7 +39,7 @@ fn skill() -> Folders {
     folders
 }
 
-fn granted() -> Grant {
+fn script_grant() -> Grant {
     let grant = Grant::new().skills(["*"]).unwrap();
     grant.scripts(["scripts/**/*.py"]).unwrap()
 }
@@ -100,7 +100,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
     limit.set_len((4 << 20) + 1).unwrap();
     let long = format!("scripts/{}.py", "x".repeat(300));
     let longer = format!("scripts/{}.py", "x/".repeat(3000));
-    let host = host(&folders, granted());
+    let host = host(&folders, script_grant());
     for (path, answer) in [
         ("scripts/run.py", "started: print(1)"),
         ("scripts/lib/part.py", "started: PART = 1"),
@@ -136,7 +136,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
 }
 
 #[test]
-fn starts_nothing_without_grant_or_outside_of_skill() {
+fn starts_nothing_without_grant_or_without_skill() {
     let folders = skill();
     let all = || Grant::new().skills(["*"]).unwrap();
     folders.write("../home/scripts/run.py", "print(1)\n");
@@ -147,7 +147,7 @@ fn starts_nothing_without_grant_or_outside_of_skill() {
     }
     let home = folders.root.with_file_name("home");
     let builder = builder().skills(&folders.root).tools(guests()).home(home);
-    let host = build(builder.grant("scripts.wasm", granted().home(true)));
+    let host = build(builder.grant("scripts.wasm", script_grant().home(true)));
     let arguments = json!({"steps": "start scripts/run.py"});
     let output = block_on(host.call("take_steps", arguments)).unwrap();
     assert_eq!(output.text(), "refused: not-granted");
@@ -161,7 +161,7 @@ fn starts_nothing_without_grant_or_outside_of_skill() {
 #[test]
 fn one_call_starts_one_script() {
     let folders = skill();
-    let host = host(&folders, granted());
+    let host = host(&folders, script_grant());
     let output = run_steps(
         &host,
         &[
@@ -180,7 +180,7 @@ fn one_call_starts_one_script() {
 #[test]
 fn audit_log_has_script_modules_and_exit_code() {
     let folders = skill();
-    let host = host(&folders, granted());
+    let host = host(&folders, script_grant());
     symlink("part.py", folders.root.join("tools/scripts/lib/link.py")).unwrap();
     symlink("notes.txt", folders.root.join("tools/scripts/text.py")).unwrap();
     let part = format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n"));
@@ -240,8 +240,11 @@ fn audit_log_has_script_modules_and_exit_code() {
 #[test]
 fn audit_log_has_script_of_stopped_call() {
     let folders = skill();
-    let host = host(&folders, granted().limits(limits(Duration::from_secs(1))));
-    // An exit code that the script prints itself does not count before the call has ended.
+    let host = host(
+        &folders,
+        script_grant().limits(limits(Duration::from_secs(1))),
+    );
+    // The exit code 42 that the guest reports does not count, because the call is stopped later.
     let steps = "start scripts/run.py\nfinish 42\nfill a 8000000\nloop";
     let steps = json!({"skill_name": "tools", "steps": steps});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();
@@ -265,10 +268,11 @@ fn tells_of_no_skills_once_script_started() {
     let index = Arc::new(MemoryIndex::new());
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.index(Arc::clone(&index) as _);
-    let host = build(builder.grant("scripts.wasm", granted()));
+    let host = build(builder.grant("scripts.wasm", script_grant()));
     host.update_index();
     assert!(index.wait_until_ready(Duration::from_secs(60)));
     let steps = [
+        // Prints how many skills a list, a page and a search show.
         "skills tea",
         "start scripts/none.py",
         "skills tea",
@@ -282,12 +286,12 @@ fn tells_of_no_skills_once_script_started() {
 }
 
 #[test]
-fn loads_modules_of_started_script_alone() {
+fn loads_modules_only_after_script_started() {
     let folders = skill();
     let tools = folders.root.join("tools");
     symlink("part.py", tools.join("scripts/lib/link.py")).unwrap();
     symlink("../../../outside/canary.txt", tools.join("scripts/out.py")).unwrap();
-    let host = host(&folders, granted());
+    let host = host(&folders, script_grant());
     let output = run_steps(&host, &["load scripts/lib/part.py"]);
     assert_eq!(output.text(), "refused: not-granted");
     for (path, answer) in [
@@ -316,7 +320,7 @@ fn script_cannot_open_module_of_50_mb() {
     fs::File::create(&path).unwrap().set_len(50 << 20).unwrap();
     let mut limits = Limits::default();
     limits.memory = 256 << 20;
-    let host = host(&folders, granted().limits(limits));
+    let host = host(&folders, script_grant().limits(limits));
     let output = run_steps(&host, &["start scripts/run.py", "read scripts/large.py"]);
     assert_eq!(output.text(), "started: print(1)\nfailed: FileTooLarge");
     let output = run_steps(&host, &["read scripts/large.py"]);
@@ -329,7 +333,7 @@ fn script_and_module_have_4_mib_at_most() {
     let path = folders.root.join("tools/scripts/large.py");
     let mut limits = Limits::default();
     limits.memory = 256 << 20;
-    let host = host(&folders, granted().limits(limits));
+    let host = host(&folders, script_grant().limits(limits));
     for (size, fits) in [(4 << 20, true), ((4 << 20) + 1, false)] {
         fs::File::create(&path).unwrap().set_len(size).unwrap();
         for steps in [

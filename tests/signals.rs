@@ -52,7 +52,7 @@ fn overflow_of_stack_is_reported_with_blocked_signals() {
 }
 
 #[test]
-fn server_ends_at_inherited_signals() {
+fn sigterm_ends_server_despite_inherited_signal_state() {
     let program = with_hostile_guest();
     for options in [
         &["--block-signal"][..],
@@ -73,13 +73,14 @@ fn server_ends_at_inherited_signals() {
 }
 
 #[test]
-fn program_ignores_no_inherited_signal() {
+fn program_stops_ignoring_inherited_signals() {
     let program = Program::new();
     let options = ["--ignore-signal=TERM", "--ignore-signal=CHLD"];
-    // A helper process, because a server handles SIGTERM in any case.
+    // Starts a helper process, because a server handles SIGTERM in any case.
     let mut command = command(&program, &options, &[skillhost::COMPILE_ARGUMENT]);
     let mut helper = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::null()));
-    // The pipe is too small for this. So the process is reading it, and has begun.
+    // The pipe is too small for this message. So once the write returns, the helper has read a part
+    // of it, and has already reset its signals.
     let stdin = helper.stdin.as_mut().unwrap();
     write_message(stdin, Kind::Request, &[0; 1 << 20]).unwrap();
     let pid = Pid::from_raw(i32::try_from(helper.pid).unwrap()).unwrap();

@@ -12,7 +12,7 @@ use skillhost::{CallError, Compilation, Grant, Host, HostBuilder, Limits, Stop};
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, call, guests, model_text, on_two_threads};
 
-/// Folders of a host with a cache of its own, and the components compiled for it.
+/// The folders of a host, its cache, and the names of the components that it compiled.
 struct Start {
     folders: Folders,
     cache: tempfile::TempDir,
@@ -60,7 +60,7 @@ impl Start {
     }
 
     /// Returns the components that were compiled since the last call of this function.
-    fn compiled(&self) -> Vec<String> {
+    fn take_compiled(&self) -> Vec<String> {
         std::mem::take(&mut *self.compiled.lock().unwrap())
     }
 
@@ -97,15 +97,15 @@ fn compiles_only_the_component_of_a_call() {
     assert_eq!(host.definitions().len(), 6);
     let wrong = call(&host, "read_skill", json!({"skill_name": 1}));
     assert!(matches!(wrong, Err(CallError::Arguments(_))), "{wrong:?}");
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
     for _ in 0..2 {
         assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
     }
-    assert_eq!(start.compiled(), ["read_skill"]);
-    // The next process finds it in the cache.
+    assert_eq!(start.take_compiled(), ["read_skill"]);
+    // The next host finds the component in the cache.
     let next = build(start.builder());
     assert_eq!(model_text(&next, "read_skill", read_skill()), "# A\n");
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
     assert_eq!(next.definitions(), host.definitions());
 }
 
@@ -113,11 +113,14 @@ fn compiles_only_the_component_of_a_call() {
 fn prepare_compiles_every_component_before_the_first_call() {
     let start = Start::new().with_third_party();
     let host = build(start.builder());
-    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
+    assert_eq!(
+        start.take_compiled(),
+        [start.third_party().to_str().unwrap()]
+    );
     assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
-    start.compiled();
+    start.take_compiled();
     block_on(host.prepare());
-    let mut compiled = start.compiled();
+    let mut compiled = start.take_compiled();
     compiled.sort();
     assert_eq!(
         compiled,
@@ -131,7 +134,7 @@ fn prepare_compiles_every_component_before_the_first_call() {
         ]
     );
     block_on(build(start.builder()).prepare());
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
 }
 
 #[test]
@@ -140,13 +143,16 @@ fn leaves_out_uncompiled_components_until_completed() {
     let compiled = block_on(start.builder().build_compiled()).unwrap();
     assert!(!compiled.is_complete());
     assert!(compiled.definition("count_lines").is_none());
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
     let host = block_on(start.builder().complete(&compiled)).unwrap();
     assert!(host.is_complete());
-    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
+    assert_eq!(
+        start.take_compiled(),
+        [start.third_party().to_str().unwrap()]
+    );
     let counted = model_text(&host, "count_lines", count_lines());
     assert!(counted.starts_with("1 lines"), "{counted}");
-    // The next process finds it in the cache.
+    // The next host finds the component in the cache.
     let next = block_on(start.builder().build_compiled()).unwrap();
     assert!(next.is_complete());
     assert_eq!(next.definitions(), host.definitions());
@@ -188,10 +194,13 @@ fn lists_declared_tools_until_component_is_loaded() {
         let description = listed.map(|tool| tool.description.as_str());
         assert_eq!(description.is_some(), is_listed, "{change}");
         assert_eq!(description == Some("Other."), change == "description");
-        assert_eq!(start.compiled(), NOTHING);
+        assert_eq!(start.take_compiled(), NOTHING);
         let host = block_on(builder.complete(&compiled)).unwrap();
         assert!(host.is_complete());
-        assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
+        assert_eq!(
+            start.take_compiled(),
+            [start.third_party().to_str().unwrap()]
+        );
         assert_eq!(
             host.definition("count_lines"),
             inspection.tools.unwrap().first()
@@ -225,9 +234,9 @@ fn declared_tools_replace_no_loaded_tools() {
 }
 
 #[test]
-fn grant_decides_tool_name_before_compilation() {
-    // Two components define one tool. The first is in the cache.
-    for (granted, is_early, serves) in [
+fn grant_decides_duplicate_tool_before_compilation() {
+    // Two components define the same tool. Only the first is in the cache.
+    for (granted, is_served_early, is_served) in [
         (Some("a.wasm"), true, true),
         (Some("b.wasm"), false, true),
         (None, false, false),
@@ -248,9 +257,9 @@ fn grant_decides_tool_name_before_compilation() {
         };
         let has_tool = |host: &Host| host.definition("count_lines").is_some();
         let compiled = block_on(builder.clone().build_compiled()).unwrap();
-        assert_eq!(has_tool(&compiled), is_early, "{granted:?}");
+        assert_eq!(has_tool(&compiled), is_served_early, "{granted:?}");
         let host = block_on(builder.clone().complete(&compiled)).unwrap();
-        assert_eq!(has_tool(&host), serves, "{granted:?}");
+        assert_eq!(has_tool(&host), is_served, "{granted:?}");
         let direct = block_on(builder.build()).unwrap();
         assert_eq!(host.problems(), direct.problems(), "{granted:?}");
     }
@@ -276,7 +285,7 @@ fn simultaneous_first_calls_compile_once() {
             assert_eq!(call.await.unwrap().unwrap().text(), "# A\n");
         }
     });
-    assert_eq!(start.compiled(), ["read_skill"]);
+    assert_eq!(start.take_compiled(), ["read_skill"]);
 }
 
 #[test]
@@ -284,7 +293,7 @@ fn loads_a_third_party_component_only_once() {
     let start = Start::new().with_third_party();
     let third_party = start.third_party().to_str().unwrap().to_owned();
     let first = build(start.builder());
-    assert_eq!(start.compiled(), [&*third_party]);
+    assert_eq!(start.take_compiled(), [&*third_party]);
     assert_eq!(start.entries("tools").len(), 1);
     let next = build(start.builder());
     assert_eq!(next.definitions(), first.definitions());
@@ -292,14 +301,14 @@ fn loads_a_third_party_component_only_once() {
         let text = model_text(host, "count_lines", count_lines());
         assert_eq!(text, "1 lines in SKILL.md of a");
     }
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
     // Another file with the same name is another component.
     let mut bytes = fs::read(start.third_party()).unwrap();
     // Append an empty custom section.
     bytes.extend([0, 2, 1, b'x']);
     fs::write(start.third_party(), bytes).unwrap();
     build(start.builder());
-    assert_eq!(start.compiled(), [&*third_party]);
+    assert_eq!(start.take_compiled(), [&*third_party]);
 }
 
 /// Damages an entry of the cache.
@@ -328,7 +337,7 @@ fn replaces_damaged_cache_entries() {
         let start = Start::new().with_third_party();
         let first = build(start.builder());
         assert_eq!(model_text(&first, "read_skill", read_skill()), "# A\n");
-        start.compiled();
+        start.take_compiled();
         for entry in start.entries(kind) {
             damage(&entry);
         }
@@ -337,7 +346,7 @@ fn replaces_damaged_cache_entries() {
         assert_eq!(model_text(&next, "read_skill", read_skill()), "# A\n");
         let text = model_text(&next, "count_lines", count_lines());
         assert_eq!(text, "1 lines in SKILL.md of a");
-        let compiled = start.compiled();
+        let compiled = start.take_compiled();
         let expected = if kind == "cwasm" { 2 } else { 0 };
         assert_eq!(compiled.len(), expected, "{kind}: {compiled:?}");
         // The entry is complete again, and only its owner can read it.
@@ -347,7 +356,7 @@ fn replaces_damaged_cache_entries() {
         }
         let last = build(start.builder());
         assert_eq!(model_text(&last, "read_skill", read_skill()), "# A\n");
-        assert_eq!(start.compiled(), NOTHING);
+        assert_eq!(start.take_compiled(), NOTHING);
     }
 }
 
@@ -355,7 +364,7 @@ fn replaces_damaged_cache_entries() {
 fn recompiles_lost_code_only_from_same_bytes() {
     let start = Start::new().with_third_party();
     build(start.builder());
-    start.compiled();
+    start.take_compiled();
     let host_with_lost_code = || {
         let host = build(start.builder());
         for entry in start.entries("cwasm") {
@@ -366,7 +375,10 @@ fn recompiles_lost_code_only_from_same_bytes() {
     let host = host_with_lost_code();
     let text = model_text(&host, "count_lines", count_lines());
     assert_eq!(text, "1 lines in SKILL.md of a");
-    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
+    assert_eq!(
+        start.take_compiled(),
+        [start.third_party().to_str().unwrap()]
+    );
 
     let host = host_with_lost_code();
     fs::write(start.third_party(), "another").unwrap();
@@ -384,7 +396,7 @@ fn recompiles_lost_code_only_from_same_bytes() {
             "{operator}"
         );
     }
-    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(start.take_compiled(), NOTHING);
 }
 
 #[test]
@@ -397,9 +409,12 @@ fn start_recompiles_lost_code() {
     fs::write(start.third_party(), wat::parse_str(tool).unwrap()).unwrap();
     for _ in 0..2 {
         build(start.builder());
-        assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
+        assert_eq!(
+            start.take_compiled(),
+            [start.third_party().to_str().unwrap()]
+        );
         build(start.builder());
-        assert_eq!(start.compiled(), NOTHING);
+        assert_eq!(start.take_compiled(), NOTHING);
         for entry in start.entries("cwasm") {
             fs::remove_file(entry).unwrap();
         }
@@ -419,7 +434,7 @@ fn refuses_invalid_component_at_each_start() {
     let first = problems();
     assert!(first.contains("wasi:http/types@0.2.0"), "{first}");
     assert_eq!(problems(), first);
-    assert_eq!(start.compiled().len(), 1);
+    assert_eq!(start.take_compiled().len(), 1);
     assert!(start.entries("tools").is_empty());
 }
 
@@ -447,7 +462,7 @@ fn reloads_tools_under_smaller_limits() {
         };
         assert_eq!(stop, Stop::TableElements(10));
     }
-    assert_eq!(start.compiled().len(), 2);
+    assert_eq!(start.take_compiled().len(), 2);
 }
 
 #[test]
@@ -478,5 +493,5 @@ fn rebuilt_host_keeps_loaded_components() {
     }
     let third = block_on(start.builder().rebuild(&second)).unwrap();
     assert_eq!(model_text(&third, "read_skill", read_skill()), "# A\n");
-    assert_eq!(start.compiled(), ["read_skill"]);
+    assert_eq!(start.take_compiled(), ["read_skill"]);
 }

@@ -190,13 +190,13 @@ fn names_owner_and_mode_of_replaceable_files() {
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
     let listed = |run: &Run| run.stdout.contains("raw_read");
-    let all = ["--config", "skillhost.toml", "tools"];
+    let list = ["--config", "skillhost.toml", "tools"];
     // Only calls open the audit log.
     let call = ["--audit", "log/audit.jsonl", "call", "raw_mounts"];
-    let call = [&all[..2], &call].concat();
+    let call = [&list[..2], &call].concat();
     fs::create_dir(base.join("log")).unwrap();
-    assert!(listed(&run(&all)));
-    for (path, plain, code) in [
+    assert!(listed(&run(&list)));
+    for (path, safe_mode, code) in [
         ("skillhost.toml", 0o644, 4),
         ("tools", 0o755, 4),
         // The other tools still work.
@@ -204,19 +204,23 @@ fn names_owner_and_mode_of_replaceable_files() {
         ("log", 0o755, 4),
         (".", 0o755, 4),
     ] {
-        let refused_verb = if path == "log" { &call } else { &all[..] };
+        let arguments = if path == "log" { &call } else { &list[..] };
         let path = base.join(path);
-        set_mode(&path, plain | 0o002);
-        let refused = run(refused_verb);
+        set_mode(&path, safe_mode | 0o002);
+        let refused = run(arguments);
         assert_eq!(refused.code, code, "{path:?}: {refused:?}");
         assert!(!listed(&refused), "{path:?}: {refused:?}");
         let path = fs::canonicalize(path).unwrap();
         let facts = format!("`{}` (owner ", path.display());
-        for said in [&*facts, &format!("mode {:04o}", plain | 0o002), "chmod o-w"] {
+        for said in [
+            &*facts,
+            &format!("mode {:04o}", safe_mode | 0o002),
+            "chmod o-w",
+        ] {
             assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
         }
-        set_mode(&path, plain);
-        assert!(listed(&run(&all)), "{path:?}");
+        set_mode(&path, safe_mode);
+        assert!(listed(&run(&list)), "{path:?}");
     }
     // Skills are data, and anyone may write them.
     set_mode(&base.join("skills"), 0o777);
@@ -347,7 +351,7 @@ fn skills_symlink_out_of_current_folder_needs_option() {
 }
 
 #[test]
-fn uses_no_cache_from_current_folder() {
+fn uses_no_cache_at_relative_path() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     for (home, has_cache) in [("", false), (".", false), (base.to_str().unwrap(), true)] {
@@ -375,7 +379,7 @@ fn uses_no_cache_from_current_folder() {
 }
 
 #[test]
-fn stops_serving_found_folder_that_becomes_link_out() {
+fn stops_serving_found_folder_that_leads_out_later() {
     for confine in ["auto", "off"] {
         let program = repository("");
         let base = program.folder.path().join("repository");
@@ -392,7 +396,7 @@ fn stops_serving_found_folder_that_becomes_link_out() {
 }
 
 #[test]
-fn refuses_configuration_that_is_symlink_out() {
+fn refuses_configuration_symlink_that_leads_out() {
     let program = repository("skills = [\"skills\"]\n");
     let base = program.folder.path().join("repository");
     let file = base.join("skillhost.toml");
@@ -425,11 +429,11 @@ fn warns_of_skills_folders_that_others_can_replace() {
          `{}` (owner 54321, mode 0755) belongs to another user",
         folder.join("alice").display()
     );
-    let owner = |path: &str, user| chown(folder.join(path), Some(user), None).unwrap();
+    let set_owner = |path: &str, user| chown(folder.join(path), Some(user), None).unwrap();
     let config = ["--config", "c.toml"];
     for (path, is_replaceable) in [("alice/skills", false), ("alice", true)] {
         fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0o755)).unwrap();
-        owner(path, 54_321);
+        set_owner(path, 54_321);
         for verb in ["serve", "check"] {
             let run = program.run(&[&config[..], &[verb]].concat());
             assert_eq!(run.code, 0, "{run:?}");
@@ -441,7 +445,7 @@ fn warns_of_skills_folders_that_others_can_replace() {
             let run = program.run(&[&config[..], &["--trust", "user:54321", verb]].concat());
             assert!(!run.stderr.contains("lead to any other"), "{run:?}");
         }
-        owner(path, 0);
+        set_owner(path, 0);
     }
 }
 
@@ -457,12 +461,12 @@ fn warns_of_followed_links_that_others_can_redirect() {
         let link = program.folder.path().join("skills").join(skill);
         std::os::unix::fs::symlink(format!("../author/{skill}"), link).unwrap();
     }
-    let set = |follows: bool| {
+    let write_config = |follows: bool| {
         let text = format!("skills = [{{ path = \"skills\", follow_root_links = {follows} }}]\n");
         program.write("c.toml", text);
     };
     let author = program.folder.path().canonicalize().unwrap().join("author");
-    let warned = |options: &[&str], verb| {
+    let count_warnings = |options: &[&str], verb| {
         let arguments = [&["--config", "c.toml"], options, &[verb]].concat();
         let run = program.run(&arguments);
         let warnings = run.stderr.lines();
@@ -478,12 +482,16 @@ fn warns_of_followed_links_that_others_can_redirect() {
         warnings.count()
     };
     for (owner, follows, warnings) in [(0, true, 0), (54_321, false, 0), (54_321, true, 1)] {
-        set(follows);
+        write_config(follows);
         chown(&author, Some(owner), None).unwrap();
         for verb in ["serve", "check"] {
-            assert_eq!(warned(&[], verb), warnings, "{verb} {owner} {follows}");
             assert_eq!(
-                warned(&["--trust", "user:54321"], verb),
+                count_warnings(&[], verb),
+                warnings,
+                "{verb} {owner} {follows}"
+            );
+            assert_eq!(
+                count_warnings(&["--trust", "user:54321"], verb),
                 0,
                 "{verb} {owner} {follows}"
             );

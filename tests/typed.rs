@@ -17,7 +17,7 @@ use skillhost::{CallError, FailureKind, Grant, Host, Limits, Stop};
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call, guests, model_text, repository};
 
-fn typed() -> Vec<u8> {
+fn guest_bytes() -> Vec<u8> {
     fs::read(guests().join("typed.wasm")).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn host() -> &'static Host {
 
 fn host_with_limits(limits: Limits) -> (Folders, Host) {
     let folders = Folders::new();
-    fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
+    fs::write(folders.outside.join("typed.wasm"), guest_bytes()).unwrap();
     let host = builder()
         .without_embedded_tools()
         .skills(repository().join("skills"))
@@ -175,7 +175,7 @@ fn model_reads_string_unchanged_and_others_as_json() {
 
 #[test]
 fn err_is_a_failure_of_the_tool() {
-    for (tool, arguments, message, program) in [
+    for (tool, arguments, message, expected_record) in [
         (
             "answer",
             json!({"text": "no such term", "fail": true}),
@@ -203,7 +203,7 @@ fn err_is_a_failure_of_the_tool() {
     ] {
         let error = call(host(), tool, arguments).unwrap_err();
         assert_eq!(error.model_text(), message);
-        assert_eq!(error.record(), program);
+        assert_eq!(error.record(), expected_record);
         let CallError::Failed(failure) = error else {
             panic!("{tool}: {error:?}");
         };
@@ -221,7 +221,7 @@ fn preopens_only_skill_in_argument_skill_name() {
     );
     assert_eq!(record("mounts", json!({})), json!({"result": []}));
     let definitions = host().definitions();
-    let rules = definitions.iter().filter_map(|one| one.folder.as_ref());
+    let rules = definitions.iter().filter_map(|tool| tool.folder.as_ref());
     let rules: Vec<&str> = rules.map(|rule| &*rule.skill_property).collect();
     assert_eq!(rules, ["skill_name", "skill_name"]);
 }

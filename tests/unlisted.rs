@@ -27,10 +27,11 @@ fn utf16(text: &str) -> Vec<u8> {
 
 /// Returns the unlisted skills, each with the bytes of its SKILL.md.
 fn unlisted() -> Vec<(&'static str, Vec<u8>)> {
-    let wish = "disable-model-invocation: true\n";
+    let flag = "disable-model-invocation: true\n";
+    // In Latin-1, `é` is the byte 0xe9.
     let latin = skill_md("tea-latin", "").replace('é', "\u{1}");
     vec![
-        ("tea-author", skill_md("tea-author", wish).into()),
+        ("tea-author", skill_md("tea-author", flag).into()),
         ("tea-bare", utf16(&skill_md("tea-bare", ""))),
         (
             "tea-latin",
@@ -43,18 +44,18 @@ fn unlisted() -> Vec<(&'static str, Vec<u8>)> {
             "tea-utf16",
             utf16(&format!("\u{feff}{}", skill_md("tea-utf16", ""))),
         ),
-        ("tea-wish", skill_md("tea-wish", wish).into()),
+        ("tea-wish", skill_md("tea-wish", flag).into()),
     ]
 }
 
-/// Returns a root with three listed skills, and on demand with the unlisted ones.
+/// Returns a root with three listed skills, and also the unlisted ones if `has_unlisted`.
 fn folders(has_unlisted: bool) -> Folders {
     let folders = Folders::new();
     folders.write(&format!("{SHOWN}/SKILL.md"), skill_md(SHOWN, ""));
     // `false` does not hide a skill, and neither does a string.
     for (name, value) in [("tea-false", "false"), ("tea-text", "\"true\"")] {
-        let wish = format!("disable-model-invocation: {value}\n");
-        folders.write(&format!("{name}/SKILL.md"), skill_md(name, &wish));
+        let flag = format!("disable-model-invocation: {value}\n");
+        folders.write(&format!("{name}/SKILL.md"), skill_md(name, &flag));
     }
     if has_unlisted {
         for (name, bytes) in unlisted() {
@@ -213,8 +214,8 @@ fn calls_by_exact_name_read_unlisted_skills() {
 #[test]
 fn tool_without_listed_skills_has_no_enum() {
     let folders = Folders::new();
-    let wish = "disable-model-invocation: true\n";
-    folders.write("tea-wish/SKILL.md", skill_md("tea-wish", wish));
+    let flag = "disable-model-invocation: true\n";
+    folders.write("tea-wish/SKILL.md", skill_md("tea-wish", flag));
     let host = host(&folders);
     let definitions = host.definitions();
     let mut read_skill = definitions.iter().filter(|tool| tool.name == "read_skill");
@@ -231,8 +232,8 @@ fn tool_without_listed_skills_has_no_enum() {
 fn next_list_follows_changed_frontmatter() {
     let folders = Folders::new();
     let write = |value: &str| {
-        let wish = format!("disable-model-invocation: {value}\n");
-        folders.write("tea/SKILL.md", skill_md("tea", &wish));
+        let flag = format!("disable-model-invocation: {value}\n");
+        folders.write("tea/SKILL.md", skill_md("tea", &flag));
     };
     let index = Arc::new(MemoryIndex::new());
     write("true");
@@ -255,12 +256,12 @@ fn next_list_follows_changed_frontmatter() {
 fn full_page_names_no_unlisted_skill_as_next() {
     let folders = Folders::new();
     for number in 0..9 {
-        let wish = match number {
+        let flag = match number {
             2 | 3 | 7 | 8 => "disable-model-invocation: true\n",
             _ => "",
         };
         let name = format!("s{number}");
-        folders.write(&format!("{name}/SKILL.md"), skill_md(&name, wish));
+        folders.write(&format!("{name}/SKILL.md"), skill_md(&name, flag));
     }
     let host = build(builder().skills(&folders.root));
     let page = |arguments| call(&host, "list_skills", arguments).unwrap().record();
@@ -289,12 +290,12 @@ fn list_all(host: &Host) -> (Vec<String>, Vec<String>, Vec<usize>) {
 }
 
 #[test]
-fn many_hidden_skills_end_a_page_early() {
+fn many_unlisted_skills_end_a_page_early() {
     let folders = Folders::new();
-    let wish = "disable-model-invocation: true\n";
+    let flag = "disable-model-invocation: true\n";
     for number in 0..600 {
         let name = format!("hidden-{number:03}");
-        folders.write(&format!("{name}/SKILL.md"), skill_md(&name, wish));
+        folders.write(&format!("{name}/SKILL.md"), skill_md(&name, flag));
     }
     for name in ["a", "hidden-300b", "z"] {
         folders.write(&format!("{name}/SKILL.md"), skill_md(name, ""));
@@ -302,7 +303,7 @@ fn many_hidden_skills_end_a_page_early() {
     let host = build(configured(&folders));
     let (names, cursors, pages) = list_all(&host);
     assert_eq!(names, [r#""a""#, r#""hidden-300b""#, r#""z""#]);
-    // Each page but the last reads 256 hidden skills.
+    // Each page but the last reads 256 unlisted skills.
     assert_eq!(pages, [1, 1, 1]);
     for cursor in &cursors {
         assert!(!cursor.contains("hidden"), "{cursor}");
@@ -316,7 +317,7 @@ fn many_hidden_skills_end_a_page_early() {
     let gone = call(&host, "list_skills", next).unwrap_err();
     let advice = "call list_skills without cursor";
     assert!(gone.model_text().contains(advice), "{gone:?}");
-    // The prompt ends after as many hidden skills.
+    // The prompt, too, ends after 256 unlisted skills.
     for style in [Style::List, Style::Xml] {
         let section = host.prompt(style);
         assert_eq!((section.listed, section.unread), (1, 345), "{section:?}");
@@ -333,11 +334,11 @@ fn lists_read_4_mib_of_frontmatter() {
     let metadata = format!("metadata:\n  a: {}\n", "b".repeat(63 << 10));
     for number in 0..90 {
         let name = format!("large-{number:02}");
-        let wish = match number % 2 {
+        let flag = match number % 2 {
             0 => "disable-model-invocation: true\n",
             _ => "",
         };
-        let text = skill_md(&name, &format!("{metadata}{wish}"));
+        let text = skill_md(&name, &format!("{metadata}{flag}"));
         folders.write(&format!("{name}/SKILL.md"), text);
     }
     let host = build(configured(&folders));

@@ -1,5 +1,5 @@
-//! Components of other versions of `skillhost:tool`: some run, and the errors for others say which
-//! host would run them.
+//! Components of other versions of `skillhost:tool`: some run, and the errors for the rest say
+//! which host would run them.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
     problem.clone()
 }
 
-/// Replaces a version in a guest, as if it were built with another one.
+/// Replaces a version in a guest, as if the guest were built with that version.
 fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = guest.to_owned();

@@ -29,7 +29,7 @@ fn folders() -> Folders {
     folders
 }
 
-fn granted(access: FolderAccess) -> Grant {
+fn view_grant(access: FolderAccess) -> Grant {
     Grant::new().skills(["a"]).unwrap().view(access)
 }
 
@@ -44,10 +44,10 @@ fn host(folders: &Folders, grant: Grant) -> Host {
 }
 
 fn copy_on_write(folders: &Folders) -> Host {
-    host(folders, granted(FolderAccess::CopyOnWrite))
+    host(folders, view_grant(FolderAccess::CopyOnWrite))
 }
 
-/// Runs a script. Returns each line's result.
+/// Runs a script: see `tests/guests/scripted/src/script.rs`. Returns each line's result.
 fn run(host: &Host, script: &[&str]) -> Vec<String> {
     let arguments = json!({"skill_name": "a", "script": script.join("\n")});
     let lines = model_text(host, "scripted_run", arguments);
@@ -98,8 +98,8 @@ fn next_call_sees_nothing_that_guest_wrote() {
             ],
         );
     }
-    let left = fs::read_to_string(folders.root.join("a/data.txt")).unwrap();
-    assert_eq!(left, "hello");
+    let on_disk = fs::read_to_string(folders.root.join("a/data.txt")).unwrap();
+    assert_eq!(on_disk, "hello");
     assert!(folders.root.join("a/sub/inner.txt").exists());
     assert!(!folders.root.join("a/new.txt").exists());
 }
@@ -112,7 +112,7 @@ fn guest_starts_in_its_skill_with_empty_tmp() {
         (FolderAccess::CopyOnWrite, "/skills/a\n/tmp\nin /skills/a"),
         (FolderAccess::ReadOnly, "/skills/a\nin "),
     ] {
-        let host = host(&folders, granted(access));
+        let host = host(&folders, view_grant(access));
         assert_eq!(
             model_text(&host, "scripted_mounts", arguments.clone()),
             mounts
@@ -212,14 +212,17 @@ fn no_path_or_link_leads_out_of_view() {
 #[test]
 fn guest_gets_error_at_each_limit_of_view() {
     let folders = folders();
-    let limits = |set: fn(&mut Limits)| {
+    let host_with = |change: fn(&mut Limits)| {
         let mut limits = Limits::default();
-        set(&mut limits);
-        host(&folders, granted(FolderAccess::CopyOnWrite).limits(limits))
+        change(&mut limits);
+        host(
+            &folders,
+            view_grant(FolderAccess::CopyOnWrite).limits(limits),
+        )
     };
-    let bytes = limits(|limits| limits.view_bytes = 20_000);
+    let few_bytes = host_with(|limits| limits.view_bytes = 20_000);
     check(
-        &bytes,
+        &few_bytes,
         &[
             ("open 2 0 large rwc", "ok"),
             ("write 2 0 65 10000", "ok"),
@@ -234,9 +237,9 @@ fn guest_gets_error_at_each_limit_of_view() {
             ("write 2 0 65 15000", "ok"),
         ],
     );
-    let files = limits(|limits| limits.view_files = 3);
+    let few_files = host_with(|limits| limits.view_files = 3);
     check(
-        &files,
+        &few_files,
         &[
             ("open 2 0 one rwc", "ok"),
             ("mkdir 0 two", "ok"),
@@ -247,9 +250,9 @@ fn guest_gets_error_at_each_limit_of_view() {
             ("open 3 0 four rwc", "ok"),
         ],
     );
-    let depth = limits(|limits| limits.view_depth = 2);
+    let shallow = host_with(|limits| limits.view_depth = 2);
     check(
-        &depth,
+        &shallow,
         &[
             ("mkdir 0 a", "ok"),
             ("mkdir 0 a/b", "ok"),
@@ -283,7 +286,7 @@ fn log_names_reached_limit_once() {
     let grant = "[grants.\"scripted.wasm\"]\nskills = [\"a\"]\nview = \"copy-on-write\"\n\
                  limits = { view_files = 2, view_depth = 1 }\n";
     program.write("skillhost.toml", format!("tools = [{tools:?}]\n{grant}"));
-    for (script, met) in [
+    for (script, reached_limit) in [
         ("mkdir 0 a\nmkdir 0 b", None),
         (
             "mkdir 0 a\nmkdir 0 b\nmkdir 0 c\nmkdir 0 d",
@@ -299,7 +302,7 @@ fn log_names_reached_limit_once() {
         let lines: Vec<&str> = (run.stderr.lines())
             .filter(|line| line.contains("view reached"))
             .collect();
-        match met {
+        match reached_limit {
             None => assert!(lines.is_empty(), "{lines:?}"),
             Some(key) => {
                 assert_eq!(lines.len(), 1, "{lines:?}");
@@ -328,7 +331,7 @@ fn views_share_the_memory_of_all_calls() {
             .component(guests().join("scripted.wasm"))
             .grant(
                 "scripted.wasm",
-                granted(FolderAccess::CopyOnWrite).limits(limits),
+                view_grant(FolderAccess::CopyOnWrite).limits(limits),
             ),
     );
     for _ in 0..3 {
@@ -379,7 +382,7 @@ fn refuses_special_files_and_hard_links() {
 fn hostile_operations_leave_disk_unchanged() {
     let folders = folders();
     let before = bodies::view::disk::listing(&folders.root);
-    let grant = || granted(FolderAccess::CopyOnWrite);
+    let grant = || view_grant(FolderAccess::CopyOnWrite);
     let host = build(
         builder()
             .skills(&folders.root)
@@ -439,6 +442,7 @@ fn hostile_operations_leave_disk_unchanged() {
     let lines = run(&host, &script);
     let failed = |code: &str| lines.iter().filter(|line| line.contains(code)).count();
     assert_eq!(failed("!name-too-long"), 1, "{:?}", &lines[..200]);
+    // The view is at most 64 folders deep. Folder 65 is refused, so the others lack their parent.
     assert_eq!(failed("!no-entry"), 199 - 65);
     assert!(failed("!insufficient-space") > 1000);
     assert_eq!(lines.last().unwrap(), "");

@@ -32,7 +32,7 @@ fn skill_that_is_not_granted_is_not_read() {
         assert_eq!(block_on(resources.files(skill)), Err(denied()));
         assert_eq!(block_on(resources.manifest(skill)), Err(denied()));
     }
-    // A grant of another tool does not apply.
+    // A grant to another tool does not apply.
     let grant = Grant::new().skills(["a"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("get_skill", grant));
     let resources = host.skill_resources().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use skillhost::exchange::Format;
 
-use super::{program, read};
+use super::{program, vector};
 use crate::support::program::{Program, run_in_repository};
 use crate::support::{build, builder_with_guests};
 
@@ -29,7 +29,7 @@ fn prints_definitions_of_vectors_in_every_format() {
         let run = run_in_repository(&words);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{file}");
         let tools: Value = serde_json::from_str(&run.stdout).unwrap();
-        assert_eq!(tools, read(&format!("tools/{file}.json")), "{file}");
+        assert_eq!(tools, vector(&format!("tools/{file}.json")), "{file}");
     }
 }
 
@@ -64,9 +64,9 @@ fn definitions_for_mcp_match_the_servers_list() {
 
 #[test]
 fn openai_definitions_match_the_contracts() {
-    for tool in read("tools/openai.json").as_array().unwrap() {
+    for tool in vector("tools/openai.json").as_array().unwrap() {
         let name = tool["function"]["name"].as_str().unwrap();
-        assert_eq!(*tool, read(&format!("definitions/{name}.json")));
+        assert_eq!(*tool, vector(&format!("definitions/{name}.json")));
     }
 }
 
@@ -90,11 +90,11 @@ fn assert_strict(schema: &Map<String, Value>, path: &str) {
         "anyOf",
         "properties",
     ];
-    const OF_OBJECTS: [&str; 2] = ["required", "additionalProperties"];
+    const OBJECT_KEYWORDS: [&str; 2] = ["required", "additionalProperties"];
     for keyword in schema.keys() {
         let known = KEYWORDS.contains(&keyword.as_str());
         assert!(
-            known || OF_OBJECTS.contains(&keyword.as_str()),
+            known || OBJECT_KEYWORDS.contains(&keyword.as_str()),
             "{path}: `{keyword}`"
         );
     }
@@ -103,8 +103,8 @@ fn assert_strict(schema: &Map<String, Value>, path: &str) {
         "{path}"
     );
     let has_type = |kind: &str| match &schema.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
-        one => one.is_some_and(|one| one == kind),
+        Some(Value::Array(kinds)) => kinds.iter().any(|listed| listed == kind),
+        single => single.is_some_and(|single| single == kind),
     };
     if has_type("object") {
         assert_eq!(
@@ -140,7 +140,7 @@ fn strict_definitions_follow_the_rules_at_every_level() {
     for format in [Format::OpenAi, Format::Responses] {
         let mut definitions = host.definitions();
         let strict = format.strict_tools(&definitions).unwrap();
-        let not_strict: Vec<_> = strict.not_strict.iter().map(|one| &*one.tool).collect();
+        let not_strict: Vec<_> = strict.not_strict.iter().map(|entry| &*entry.tool).collect();
         assert_eq!(not_strict, ["echo_tuple"]);
         definitions.retain(|definition| definition.name != "echo_tuple");
         let strict = format.strict_tools(&definitions).unwrap();
@@ -157,7 +157,8 @@ fn strict_definitions_follow_the_rules_at_every_level() {
             for (name, property) in schema["properties"].as_object().unwrap() {
                 let original = &definition.input_schema;
                 let required = original.get("required").and_then(Value::as_array);
-                let required = required.is_some_and(|names| names.iter().any(|one| one == name));
+                let required =
+                    required.is_some_and(|names| names.iter().any(|listed| listed == name));
                 let kinds = property["type"].as_array();
                 let nullable = kinds.is_some_and(|kinds| kinds.contains(&json!("null")));
                 assert_ne!(required, nullable, "{}.{name}", definition.name);

@@ -8,7 +8,7 @@ use skillhost::exchange::{self, Format};
 use skillhost::message;
 use skillhost_server::HttpOptions;
 
-use super::{granted, host, records, run_steps, sha256, skill};
+use super::{host, records, run_steps, script_grant, sha256, skill};
 use crate::support::folders::Folders;
 use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
@@ -35,12 +35,12 @@ pub(super) const LIST: &str = "Changed files (only in this answer; the skill is 
     \"top.py\" (7 bytes, text/x-python)\n\
     \"scripts/notes.txt\" (removed)";
 
-pub(super) fn writing() -> Grant {
-    granted().view(FolderAccess::CopyOnWrite)
+pub(super) fn writing_grant() -> Grant {
+    script_grant().view(FolderAccess::CopyOnWrite)
 }
 
-/// Makes the skill, with a file that a step writes without changing it.
-fn skill_with_same() -> Folders {
+/// Makes the skill, with a file that a step overwrites with equal bytes.
+fn skill_with_rewritten_file() -> Folders {
     let folders = skill();
     folders.write("tools/scripts/same", "same");
     folders
@@ -68,8 +68,8 @@ pub(super) fn expected_record() -> Value {
 
 #[test]
 fn answer_lists_created_changed_and_removed_files() {
-    let folders = skill_with_same();
-    let host = host(&folders, writing());
+    let folders = skill_with_rewritten_file();
+    let host = host(&folders, writing_grant());
     let output = run_steps(&host, &STEPS);
     assert_eq!(output.text(), done(&STEPS));
     assert_eq!(output.record(), expected_record());
@@ -105,8 +105,8 @@ fn answer_lists_created_changed_and_removed_files() {
 
 #[test]
 fn call_without_a_view_writes_nothing() {
-    let folders = skill_with_same();
-    let host = host(&folders, granted());
+    let folders = skill_with_rewritten_file();
+    let host = host(&folders, script_grant());
     let output = run_steps(&host, &["write out.txt x", "remove top.py"]);
     assert_eq!(output.files(), None);
     assert_eq!(output.record(), json!({"ended": true}));
@@ -121,7 +121,7 @@ fn limits_bound_the_files_of_an_answer() {
     let folders = skill();
     let mut limits = Limits::default();
     (limits.output_files, limits.output_file_bytes) = (3, 100);
-    let host = host(&folders, writing().limits(limits));
+    let host = host(&folders, writing_grant().limits(limits));
     let output = run_steps(
         &host,
         &[
@@ -161,7 +161,7 @@ fn limits_bound_the_files_of_an_answer() {
 #[test]
 fn starts_only_scripts_from_disk() {
     let folders = skill();
-    let host = host(&folders, writing());
+    let host = host(&folders, writing_grant());
     for (steps, started, modules) in [
         (
             &["write scripts/run.py hacked"][..],
@@ -212,7 +212,7 @@ fn starts_only_scripts_from_disk() {
 #[test]
 fn records_code_that_call_wrote_separately() {
     let folders = skill();
-    let host = host(&folders, writing());
+    let host = host(&folders, writing_grant());
     let listing = |texts: &[&str]| {
         let mut digests: Vec<String> = texts.iter().map(sha256).collect();
         digests.sort();
@@ -220,7 +220,7 @@ fn records_code_that_call_wrote_separately() {
     };
     let part = sha256(format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n")));
     for (steps, last, modules, written) in [
-        // One input shadows a module, and another replaces a module.
+        // The first call shadows a module with a new file, and the second overwrites one.
         (
             &["write scripts/json.py CHANGED", "start scripts/run.py"][..],
             &["load scripts/json.py", "read scripts/json.py"][..],
@@ -233,7 +233,7 @@ fn records_code_that_call_wrote_separately() {
             Some(&part),
             None,
         ),
-        // Files that a script makes, moves or renames are not modules of its skill, either.
+        // Files that a script makes, moves or renames are not modules of its skill.
         (
             &["start scripts/run.py", "write /tmp/made.py MADE"],
             &["read /tmp/made.py", "load scripts/lib/part.py"],
@@ -292,8 +292,8 @@ fn records_code_that_call_wrote_separately() {
 
 #[test]
 fn lists_changed_files_in_every_model_format() {
-    let folders = skill_with_same();
-    let host = host(&folders, writing());
+    let folders = skill_with_rewritten_file();
+    let host = host(&folders, writing_grant());
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     let expected = format!("{}\n\n{LIST}", done(&STEPS));
     for (format, call) in [
@@ -329,7 +329,7 @@ fn lists_changed_files_in_every_model_format() {
 
 /// Returns a program whose component may write, with the skill of these tests.
 pub(super) fn program() -> Program {
-    let folders = skill_with_same();
+    let folders = skill_with_rewritten_file();
     let program = Program::new();
     let folder = program.folder.path();
     let mut copy = Command::new("cp");
@@ -348,7 +348,7 @@ pub(super) fn program() -> Program {
 }
 
 /// Checks the blocks of an answer over MCP.
-fn check_blocks(result: &Value, large: bool) {
+fn check_blocks(result: &Value, has_large_file: bool) {
     let blocks = result["content"].as_array().unwrap();
     let text = blocks[0]["text"].as_str().unwrap();
     let resources: Vec<&Value> = blocks[1..]
@@ -365,7 +365,7 @@ fn check_blocks(result: &Value, large: bool) {
     let top = json!({"uri": "skillhost-output:///top.py",
         "mimeType": "text/x-python", "text": "TOP = 2"});
     assert_eq!(resources, [&data, &report, &top]);
-    if large {
+    if has_large_file {
         let listed = "\"large\" (1048577 bytes, text/plain)";
         assert!(text.contains(listed), "{text}");
     } else {
@@ -400,9 +400,9 @@ fn mcp_client_gets_changed_files_as_embedded_resources() {
 
 #[test]
 fn http_client_gets_changed_files_as_embedded_resources() {
-    let folders = skill_with_same();
+    let folders = skill_with_rewritten_file();
     let builder = builder().skills(&folders.root).tools(guests());
-    let builder = builder.grant("scripts.wasm", writing());
+    let builder = builder.grant("scripts.wasm", writing_grant());
     let server = TestServer::start(builder, HttpOptions::default());
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     for request in [Request::call, Request::call_2026] {
@@ -442,11 +442,11 @@ fn http_client_gets_changed_files_as_embedded_resources() {
 }
 
 #[test]
-fn failure_and_its_record_have_no_files() {
+fn record_of_stopped_call_has_no_files() {
     let folders = skill();
     let mut limits = Limits::default();
     limits.time = std::time::Duration::from_millis(200);
-    let host = host(&folders, writing().limits(limits));
+    let host = host(&folders, writing_grant().limits(limits));
     let arguments = json!({"skill_name": "tools", "steps": "write a b\nloop"});
     block_on(host.call("take_steps", arguments)).unwrap_err();
     let record = records(&folders).pop().unwrap();
@@ -458,7 +458,7 @@ fn failure_and_its_record_have_no_files() {
 fn grants_show_scripts_and_bad_pattern_is_error() {
     let program = program();
     let run = program.run(&["grants", "--all"]);
-    let of_tool: Vec<&str> = run
+    let tool_lines: Vec<&str> = run
         .stdout
         .split("take_steps (from")
         .nth(1)
@@ -466,18 +466,18 @@ fn grants_show_scripts_and_bad_pattern_is_error() {
         .lines()
         .collect();
     assert!(
-        of_tool.contains(&"  scripts: scripts/**/*.py"),
-        "{of_tool:?}"
+        tool_lines.contains(&"  scripts: scripts/**/*.py"),
+        "{tool_lines:?}"
     );
     assert!(run.stdout.contains("  scripts: none"), "{}", run.stdout);
     let run = program.run(&["grants", "--output", "json"]);
     let grants: Value = serde_json::from_str(&run.stdout).unwrap();
-    let of_tool = grants
+    let grant = grants
         .as_array()
         .unwrap()
         .iter()
         .find(|grant| grant["tool"] == "take_steps");
-    assert_eq!(of_tool.unwrap()["scripts"], "scripts/**/*.py");
+    assert_eq!(grant.unwrap()["scripts"], "scripts/**/*.py");
     for (pattern, reason) in [
         (
             "../x.py",
@@ -526,8 +526,8 @@ fn digest_of_an_answer_covers_changed_files() {
         assert_eq!(run.code, 0, "{run:?}");
         let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
         let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
-        let mut of_calls = records.filter(|record: &Value| record["tool"] == "take_steps");
-        let found = of_calls.next_back().unwrap();
+        let mut call_records = records.filter(|record: &Value| record["tool"] == "take_steps");
+        let found = call_records.next_back().unwrap();
         assert_eq!(found["answer_hmac"], digest(&list), "{steps}");
     }
 }

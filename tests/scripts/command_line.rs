@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use super::answers::{LIST, STEPS, done, expected_record, program, writing};
+use super::answers::{LIST, STEPS, done, expected_record, program, writing_grant};
 use super::{host, log, run_steps, skill};
 
-/// The arguments of a call on the command line.
+/// Returns the arguments of a call on the command line.
 fn call<'a>(steps: &'a str, more: &[&'a str]) -> Vec<String> {
     let steps = format!("steps={steps}");
     let first = ["call", "take_steps", "skill_name=tools", &steps];
@@ -115,7 +115,7 @@ fn command_line_overwrites_no_file_and_says_so() {
     assert_eq!(run.code, 4, "{run:?}");
     assert_eq!(fs::read(at("unprinted/a")).unwrap(), b"b");
 
-    // A file that exceeds the limits of an answer.
+    // A file that exceeds the limits of an answer is not written.
     let config = fs::read_to_string(at("skillhost.toml")).unwrap();
     let config = format!("{config}limits.output_file_bytes = 10\nlimits.output_files = 2\n");
     fs::write(at("skillhost.toml"), config).unwrap();
@@ -129,7 +129,7 @@ fn command_line_overwrites_no_file_and_says_so() {
     assert!(run.stderr.contains("1 more file is not written"), "{run:?}");
     assert!(at("part/a").exists() && !at("part/b").exists());
 
-    // A call without a copy-on-write view.
+    // A call without a copy-on-write view writes no folder.
     let config = fs::read_to_string(at("skillhost.toml")).unwrap();
     fs::write(
         at("skillhost.toml"),
@@ -149,7 +149,7 @@ fn command_line_overwrites_no_file_and_says_so() {
 #[test]
 fn escapes_file_names_that_scripts_choose() {
     let folders = skill();
-    let host = host(&folders, writing());
+    let host = host(&folders, writing_grant());
     let output = run_steps(&host, &["write a\u{1b}[2J\u{202e}.md x"]);
     let text = output.into_model_text();
     assert!(

@@ -9,7 +9,7 @@ use skillhost_identity::{Clients, IdentitySettings};
 use skillhost_server::HttpOptions;
 
 use super::answers::program;
-use super::{granted, log, records, sha256, skill};
+use super::{log, records, script_grant, sha256, skill};
 use crate::support::folders::Folders;
 use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
@@ -45,7 +45,7 @@ fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
 #[test]
 fn tells_model_which_scripts_of_skill_can_run() {
     let folders = folders_with_verdicts(VERDICTS);
-    let host = host(&folders, granted(), true);
+    let host = host(&folders, script_grant(), true);
     for (tool, skill, expected) in [
         ("read_skill", "tools", Some(NOTE)),
         ("list_files_in_skill", "tools", Some(NOTE)),
@@ -87,8 +87,12 @@ fn no_note_without_grant_scripts_or_help() {
             all().scripts(["other/*.py"]).unwrap(),
             true,
         ),
-        ("another skill", granted().skills(["other"]).unwrap(), true),
-        ("help is off", granted(), false),
+        (
+            "another skill",
+            script_grant().skills(["other"]).unwrap(),
+            true,
+        ),
+        ("help is off", script_grant(), false),
     ] {
         let host = host(&folders, grant, help);
         assert_eq!(note(&host, "read_skill", "tools"), None, "{case}");
@@ -100,7 +104,7 @@ fn records_call_for_note_with_its_client() {
     let folders = folders_with_verdicts(VERDICTS);
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.audit(log(&folders), AuditMode::Required);
-    let builder = builder.grant("scripts.wasm", granted());
+    let builder = builder.grant("scripts.wasm", script_grant());
     let token = "0123456789abcdef-ci";
     let client = format!("[clients.ci]\ntoken_sha256 = \"{}\"\n", sha256(token));
     let settings = config::parse(&client, "skillhost.toml", Path::new("/"));
@@ -131,7 +135,7 @@ fn note_is_bounded() {
     let line = |index: usize| format!("scripts/run.py|will run|{index} {}|\n", "x".repeat(500));
     let verdicts: String = (0..100).map(line).collect();
     let folders = folders_with_verdicts(&verdicts);
-    let note = note(&host(&folders, granted(), true), "read_skill", "tools").unwrap();
+    let note = note(&host(&folders, script_grant(), true), "read_skill", "tools").unwrap();
     assert!(
         note.len() < 2200 && note.ends_with("\nMore: check_skill_steps"),
         "{note}"
@@ -172,7 +176,7 @@ fn answer_waits_only_briefly_for_a_note() {
     let builder = builder().skills(&folders.root).tools(tools);
     let builder = builder.limits(limits(UNREACHED));
     let builder = builder.audit(log(&folders), AuditMode::Required);
-    let builder = builder.grant("endless.wasm", granted());
+    let builder = builder.grant("endless.wasm", script_grant());
     let server = TestServer::start(builder, HttpOptions::default());
     let start = Instant::now();
     let read = Request::call(1, "read_skill", json!({"skill_name": "tools"}));

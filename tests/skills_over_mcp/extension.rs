@@ -13,8 +13,8 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::session::Session;
 
-/// Skills, the start of their SKILL.md, and the names and descriptions in the listing.
-/// `None` if the skill is not listed.
+/// A skill's folder, its SKILL.md, and its name and description in the listing. `None` if it is not
+/// listed.
 type Listed<'a> = (&'a str, String, Option<(&'a str, &'a str)>);
 
 #[test]
@@ -69,7 +69,7 @@ fn lists_skills_as_every_client_accepts_them() {
             front("umlaut", "description: x"),
             Some(("umlaut", "x")),
         ),
-        // The folder has `docs/x`, which the addresses of a skill named `docs` would hide.
+        // As `skill://twice/docs/…`, the skill would hide the folder `docs` that it contains.
         ("twice", front("docs", "description: x"), None),
         ("unclosed", "---\nname: unclosed\n".to_owned(), None),
         (
@@ -139,7 +139,7 @@ fn lists_skills_as_every_client_accepts_them() {
         );
         assert_eq!(skill["resources"].as_array().unwrap().len(), 1, "{folder}");
     }
-    // Over the extension's limits there are no digests.
+    // Skills over the extension's limits have no digests.
     for name in ["many", "large"] {
         let skill = session.ask("skills/get", get(name)).unwrap()["skill"].take();
         assert_eq!(skill["frontmatter"]["name"], name);
@@ -241,17 +241,17 @@ fn digests_files_only_for_an_entry() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
     let records: Vec<Value> = records.collect();
-    let answers = |skill: &str| -> Vec<u64> {
+    let answer_sizes = |skill: &str| -> Vec<u64> {
         let records = records.iter().filter(|record| record["skill"] == skill);
         let bytes = records.map(|record| record["bytes"].as_u64().unwrap());
         bytes.collect()
     };
     // The first answer is of `resources/list`, without digests.
-    let [without, listed, got] = answers("good")[..] else {
+    let [without, listed, got] = answer_sizes("good")[..] else {
         panic!("{records:?}")
     };
     assert!(listed > without && got == listed, "{records:?}");
-    let [without, listed, got] = answers("ü")[..] else {
+    let [without, listed, got] = answer_sizes("ü")[..] else {
         panic!("{records:?}")
     };
     assert!(listed == without && got == without, "{records:?}");
@@ -260,7 +260,7 @@ fn digests_files_only_for_an_entry() {
 #[test]
 fn listing_tells_how_to_find_missing_files() {
     let folders = folders("a");
-    // They sort before SKILL.md, so the walk ends before it.
+    // These files sort before SKILL.md, so the walk ends before it reaches SKILL.md.
     for number in 0..16_400 {
         folders.write(&format!("a/A/{number:05}"), "");
     }
@@ -351,7 +351,7 @@ fn logs_one_line_about_unlisted_skills() {
         let arguments: Vec<&str> = ["serve"].iter().chain(log).copied().collect();
         let run = program.run_with(&arguments, &requests);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let about = |what: &str| {
+        let count_lines = |what: &str| {
             let lines = run.stderr.lines();
             lines.filter(|line| line.contains(what)).count()
         };
@@ -367,7 +367,7 @@ fn logs_one_line_about_unlisted_skills() {
             ),
             ("the manifest of `b` lacks `etc` (outside)", details),
         ] {
-            assert_eq!(about(what), count, "{what}: {}", run.stderr);
+            assert_eq!(count_lines(what), count, "{what}: {}", run.stderr);
         }
         assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
         let mut lines = run.stdout.lines();

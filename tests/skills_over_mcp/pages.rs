@@ -58,16 +58,16 @@ fn pages_contain_entries_once_while_files_change() {
 #[test]
 fn cursors_name_only_listed_skills() {
     let flag = "disable-model-invocation: true";
-    let hidden = |name: &str| format!("---\nname: {name}\ndescription: About.\n{flag}\n---\n");
+    let unlisted = |name: &str| format!("---\nname: {name}\ndescription: About.\n{flag}\n---\n");
     let folders = Folders::new();
-    // A page of skills ends before a hidden one, and two pages have only hidden ones.
+    // A page of skills ends before an unlisted one, and two pages have only unlisted ones.
     for number in 0..200 {
         let name = format!("a{number:03}");
         folders.write(&format!("{name}/SKILL.md"), skill_md(&name));
     }
     for number in 0..600 {
         let name = format!("b-secret{number:03}");
-        folders.write(&format!("{name}/SKILL.md"), hidden(&name));
+        folders.write(&format!("{name}/SKILL.md"), unlisted(&name));
     }
     folders.write("c/SKILL.md", skill_md("c"));
     let mut session = open(&folders);

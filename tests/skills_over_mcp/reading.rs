@@ -18,7 +18,7 @@ fn listed_files_match_their_manifest() {
     let mut session = Session::open(builder().skills(repository().join("skills")));
     let listed = resources(&mut session);
     let skills = skills(&mut session);
-    // The other skills' names have an underscore, which the extension does not allow.
+    // Two sample skills are missing: the extension allows no underscore in a name.
     let names: Vec<&Value> = skills
         .iter()
         .map(|skill| &skill["frontmatter"]["name"])

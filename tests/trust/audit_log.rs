@@ -144,15 +144,15 @@ fn audit_log_of_another_user_needs_trust() {
         let built = block_on(builder.audit(&log, AuditMode::Required).build());
         built.map_err(|error| format!("{error:#}"))
     };
-    let make = || {
+    let make_foreign_log = || {
         fs::write(&log, "").unwrap();
         set_mode(&log, 0o600);
         chown(&log, Some(54_321), None).unwrap();
     };
     let text = || fs::read_to_string(&log).unwrap();
     let record = |host| call(host, "none", json!({})).unwrap_err().to_string();
-    make();
-    let error = open(Trust::new()).err().expect("it is refused");
+    make_foreign_log();
+    let error = open(Trust::new()).err().expect("the log is refused");
     assert!(error.contains("it belongs to user 54321"), "{error}");
     let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
     record(&host);
@@ -161,7 +161,7 @@ fn audit_log_of_another_user_needs_trust() {
     fs::remove_file(&log).unwrap();
     let host = open(Trust::new()).unwrap();
     fs::rename(&log, folders.outside.join("own")).unwrap();
-    make();
+    make_foreign_log();
     let error = record(&host);
     assert!(error.contains("could not be recorded"), "{error}");
     assert_eq!(text(), "");

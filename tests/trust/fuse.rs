@@ -85,7 +85,8 @@ impl FileSystem {
         }
     }
 
-    /// Answers a request of `linux/fuse.h`, or returns a negated error code.
+    /// Returns the answer to a request of `linux/fuse.h`, or a negated error code. Returns `None`
+    /// if the request gets no answer.
     fn answer(&self, operation: u64, request: &[u8]) -> Option<Result<Vec<u8>, i32>> {
         let node = number(request, 16, 8);
         let body = &request[40..];
@@ -181,7 +182,7 @@ fn fields(numbers: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn trusts_fuse_of_root_self_and_named_users() {
+fn trusts_fuse_mounts_of_root_and_named_users() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root can mount a file system of another user; CI runs as root.
     }

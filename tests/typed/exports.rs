@@ -20,7 +20,8 @@ fn tools(text: &str) -> Result<Vec<String>, String> {
 #[test]
 fn ignores_only_the_export_of_componentize_py() {
     let count = function("count", "", "none") + r#"(export "count" (func $count))"#;
-    // The function that prepares Python, in an interface of this name.
+    // Returns an interface of this name with a function `init`. componentize-py exports one that
+    // prepares Python.
     let init = |interface: &str, parameters: &str, more: &str| {
         let parameters = parameters.split(", ").filter(|text| !text.is_empty());
         let parameters: String = parameters.map(|text| format!("(param {text})")).collect();
@@ -41,26 +42,37 @@ fn ignores_only_the_export_of_componentize_py() {
             if core == "spilled" { "$j" } else { "$i" }
         )
     };
-    let compilers = r#""app-name" string, "symbols" $s, "stub-wasi" bool"#;
-    let others = r#""app-name" string, "symbols" $s, "stub-wasm" bool"#;
+    let compiler_parameters = r#""app-name" string, "symbols" $s, "stub-wasi" bool"#;
+    let other_parameters = r#""app-name" string, "symbols" $s, "stub-wasm" bool"#;
     for (text, expected) in [
-        (init("exports", compilers, "") + &count, vec!["count"]),
-        (init("exports", others, "") + &count, vec!["count", "init"]),
+        (
+            init("exports", compiler_parameters, "") + &count,
+            vec!["count"],
+        ),
+        (
+            init("exports", other_parameters, "") + &count,
+            vec!["count", "init"],
+        ),
         (
             init("exports", r#""name" string"#, "") + &count,
             vec!["count", "init"],
         ),
         (init("exports", "", "") + &count, vec!["count", "init"]),
         (
-            init("acme:a/exports", compilers, "") + &count,
+            init("acme:a/exports", compiler_parameters, "") + &count,
             vec!["count", "init"],
         ),
         (
-            init("starts", compilers, "") + &count,
+            init("starts", compiler_parameters, "") + &count,
             vec!["count", "init"],
         ),
         (
-            count.clone() + &init("exports", compilers, r#"(export "more" (func $count))"#),
+            count.clone()
+                + &init(
+                    "exports",
+                    compiler_parameters,
+                    r#"(export "more" (func $count))"#,
+                ),
             vec!["count", "init", "more"],
         ),
         (
@@ -70,6 +82,6 @@ fn ignores_only_the_export_of_componentize_py() {
     ] {
         assert_eq!(tools(&text).unwrap(), expected, "{text}");
     }
-    let why = tools(&init("exports", compilers, "")).unwrap_err();
+    let why = tools(&init("exports", compiler_parameters, "")).unwrap_err();
     assert!(why.contains("nor a function that could be a tool"), "{why}");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use skillhost::Grant;
 
-use super::{host, record, typed};
+use super::{guest_bytes, host, record};
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call, repository};
 
@@ -74,7 +74,7 @@ fn host_follows_each_row_of_table() {
         assert_eq!(code_spans(kind), [wit]);
         let schema: Value = serde_json::from_str(code_spans(schema)[0]).unwrap();
         let mut definition = definitions.iter();
-        let definition = definition.find(|one| one.name == tool).unwrap();
+        let definition = definition.find(|known| known.name == tool).unwrap();
         let mut found = definition.input_schema["properties"]["value"].clone();
         // The table has no descriptions, which come from the guest's comments on its types.
         remove_descriptions(&mut found);
@@ -141,7 +141,7 @@ fn tool_on_page_looks_up_term() {
         "a/glossary.md",
         "tool: what a model calls\nskill: what it reads\n",
     );
-    fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
+    fs::write(folders.outside.join("typed.wasm"), guest_bytes()).unwrap();
     let all = Grant::new().skills(["*"]).unwrap();
     let host = builder().skills(&folders.root).tools(&folders.outside);
     let host = build(host.grant("typed.wasm", all));

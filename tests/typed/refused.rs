@@ -27,7 +27,7 @@ pub(super) fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Returns the text that lifts a core function with this type.
+/// Returns the text that lifts a core function as a function of type `ty`.
 pub(super) fn function(id: &str, ty: &str, core: &str) -> String {
     format!(
         r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))
@@ -84,12 +84,12 @@ fn names_function_and_type_that_have_no_json() {
           (export "output-stream" (type (sub resource)))
           (export "input-stream" (type (sub resource)))))
         (alias export $s "input-stream" (type $stream))"#;
-    let within = r#"(component (core module $m (func (export "f")))
+    let inner_component = r#"(component (core module $m (func (export "f")))
           (core instance $i (instantiate $m))
           (func (export "next") (canon lift (core func $i "f"))))
         (type $s (stream u8))"#;
     let export = |name: &str| format!(r#"(export "{name}" (func $f))"#);
-    let of = |before: &str, ty: &str, core: &str| {
+    let with_function = |before: &str, ty: &str, core: &str| {
         format!(
             "{before} {} {}",
             function("f", ty, core),
@@ -107,50 +107,51 @@ fn names_function_and_type_that_have_no_json() {
            (export "acme:counting/counters@1.0.0" (instance $it))"#,
         function("f", r#"(param "from" $s)"#, "one")
     );
-    let mut twice = r#"(type $t0 (tuple u16 u16))"#.to_owned();
-    let mut nested = r#"(type $t0 (list u16))"#.to_owned();
+    let mut doubled_types = r#"(type $t0 (tuple u16 u16))"#.to_owned();
+    let mut nested_types = r#"(type $t0 (list u16))"#.to_owned();
     for level in 1..=40 {
         let before = level - 1;
         if level <= 12 {
-            twice += &format!("(type $t{level} (option (tuple $t{before} $t{before})))");
+            doubled_types += &format!("(type $t{level} (option (tuple $t{before} $t{before})))");
         }
-        nested += &format!("(type $t{level} (list $t{before}))");
+        nested_types += &format!("(type $t{level} (list $t{before}))");
     }
-    let many: Vec<String> = (0..2100).map(|n| format!("\"name-{n}\"")).collect();
-    let many = format!(
+    let large_enum: Vec<String> = (0..2100).map(|n| format!("\"name-{n}\"")).collect();
+    let large_enum = format!(
         r#"(type $e (enum {})) (export $t "names" (type $e))"#,
-        many.join(" ")
+        large_enum.join(" ")
     );
-    let bare: String = (0..2100).map(|n| format!("(case \"c{n}\")")).collect();
-    let bare = format!(r#"(type $v (variant {bare})) (export $t "cases" (type $v))"#);
-    let long = format!(
+    let large_variant: String = (0..2100).map(|n| format!("(case \"c{n}\")")).collect();
+    let large_variant =
+        format!(r#"(type $v (variant {large_variant})) (export $t "cases" (type $v))"#);
+    let long_names = format!(
         r#"(type $r (record (field "{}" u8))) (export $long "long" (type $r))
            (type $t (list (tuple {})))"#,
         "a".repeat(99_000),
         "$long ".repeat(11)
     );
-    let shared: String = (0..26).map(|n| export(&format!("f{n}"))).collect();
+    let many_functions: String = (0..26).map(|n| export(&format!("f{n}"))).collect();
     let names: String = (0..1990).map(|n| format!("\"n{n}\" ")).collect();
-    let shared = format!(
-        r#"(type $e (enum {names})) (export $t "names" (type $e)) {} {shared}"#,
+    let many_functions = format!(
+        r#"(type $e (enum {names})) (export $t "names" (type $e)) {} {many_functions}"#,
         function("f", r#"(param "it" $t)"#, "one")
     );
     let cases = [
         (
-            of(counter, r#"(param "it" (borrow $counter))"#, "one"),
+            with_function(counter, r#"(param "it" (borrow $counter))"#, "one"),
             "its function `count-it` cannot be a tool: its parameter `it` has `borrow<counter>`, a \
              handle to a resource, which has no form in JSON",
         ),
         (
-            of(counter, r#"(result (own $counter))"#, "gives"),
+            with_function(counter, r#"(result (own $counter))"#, "gives"),
             "its function `count-it` cannot be a tool: its result has `own<counter>`",
         ),
         (
-            of(counter, r#"(param "all" (list (own $counter)))"#, "two"),
+            with_function(counter, r#"(param "all" (list (own $counter)))"#, "two"),
             "its parameter `all` has `own<counter>`",
         ),
         (
-            of(streams, r#"(param "from" (own $stream))"#, "one"),
+            with_function(streams, r#"(param "from" (own $stream))"#, "one"),
             "its function `count-it` cannot be a tool: its parameter `from` has \
              `own<input-stream>`",
         ),
@@ -160,12 +161,12 @@ fn names_function_and_type_that_have_no_json() {
              cannot be a tool: its parameter `self` has `borrow<counter>`",
         ),
         (
-            of("(type $s (stream u8))", r#"(param "from" $s)"#, "one"),
+            with_function("(type $s (stream u8))", r#"(param "from" $s)"#, "one"),
             "its function `count-it` cannot be a tool: its parameter `from` has a `stream`, which \
              has no form in JSON",
         ),
         (
-            of(
+            with_function(
                 "(type $s (future u8)) (type $l (list $s))",
                 r#"(param "from" $l)"#,
                 "two",
@@ -179,52 +180,52 @@ fn names_function_and_type_that_have_no_json() {
         ),
         // The functions of a nested component do not count.
         (
-            of(within, r#"(param "from" $s)"#, "one") + &export("next"),
+            with_function(inner_component, r#"(param "from" $s)"#, "one") + &export("next"),
             "its function `count-it` cannot be a tool: its parameter `from` has a `stream`",
         ),
         (
-            of("", r#"(param "why" error-context)"#, "one"),
+            with_function("", r#"(param "why" error-context)"#, "one"),
             "its parameter `why` has an `error-context`",
         ),
         (
-            of("(type $s (map string u8))", r#"(param "all" $s)"#, "two"),
+            with_function("(type $s (map string u8))", r#"(param "all" $s)"#, "two"),
             "its parameter `all` has a `map`",
         ),
         (
-            of("(type $s (list u8 2))", r#"(param "two" $s)"#, "two"),
+            with_function("(type $s (list u8 2))", r#"(param "two" $s)"#, "two"),
             "its parameter `two` has a `list` of fixed length",
         ),
         (
-            of("", "async", "none"),
+            with_function("", "async", "none"),
             "its function `count-it` cannot be a tool: it is `async`",
         ),
         (
-            of("", r#"(param "skill-name" (option string))"#, "three"),
+            with_function("", r#"(param "skill-name" (option string))"#, "three"),
             "its parameter `skill-name` is not a `string`: that name is reserved for the skill that a \
              call reads",
         ),
         (
-            of(&twice, r#"(param "it" (list $t12))"#, "two"),
+            with_function(&doubled_types, r#"(param "it" (list $t12))"#, "two"),
             "its parameter `it` has types of more than 2000 parts",
         ),
         (
-            of(&nested, r#"(param "it" $t40)"#, "two"),
+            with_function(&nested_types, r#"(param "it" $t40)"#, "two"),
             "its parameter `it` has types nested more than 32 deep",
         ),
         (
-            of(&many, r#"(param "it" $t)"#, "one"),
+            with_function(&large_enum, r#"(param "it" $t)"#, "one"),
             "types of more than 2000 parts",
         ),
         (
-            of(&bare, r#"(param "it" $t)"#, "one"),
+            with_function(&large_variant, r#"(param "it" $t)"#, "one"),
             "types of more than 2000 parts",
         ),
         (
-            of(&long, r#"(param "it" $t)"#, "two"),
+            with_function(&long_names, r#"(param "it" $t)"#, "two"),
             "names of more than 1048576 bytes with those of other functions",
         ),
         (
-            shared,
+            many_functions,
             "its function `f25` cannot be a tool: its parameter `it` has types of more than 50000 \
              parts with those of other functions",
         ),

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use skillhost::Grant;
 
-use super::typed;
+use super::guest_bytes;
 use crate::support::folders::Folders;
 use crate::support::program::Program;
 use crate::support::session::Session;
@@ -15,7 +15,7 @@ use crate::support::{builder, repository};
 fn program() -> Program {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# Calculator\n");
-    program.write("tools/typed.wasm", typed());
+    program.write("tools/typed.wasm", guest_bytes());
     program.write(
         "skillhost.toml",
         "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"audit.jsonl\"\n\
@@ -24,7 +24,7 @@ fn program() -> Program {
     program
 }
 
-fn json(text: &str) -> Value {
+fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -42,7 +42,7 @@ fn inspect_shows_functions_as_tools() {
         assert!(run.stdout.contains(line), "{line}\n{}", run.stdout);
     }
     let run = program.run(&["inspect", "tools/typed.wasm", "--output", "json"]);
-    let inspected = json(&run.stdout);
+    let inspected = parse(&run.stdout);
     let tools = inspected["tools"].as_array().unwrap();
     let folder = tools.iter().find(|tool| tool["name"] == "folder").unwrap();
     assert_eq!(folder["skill_property"], "skill_name");
@@ -55,7 +55,7 @@ fn inspect_shows_functions_as_tools() {
 #[test]
 fn inspect_escapes_hidden_characters_in_metadata() {
     let program = program();
-    let mut bytes = typed();
+    let mut bytes = guest_bytes();
     for (name, text) in [
         ("version", "1.2.3"),
         ("authors", "A\u{1b}[2J\nB\u{202e}"),
@@ -71,7 +71,7 @@ fn inspect_escapes_hidden_characters_in_metadata() {
     assert!(run.stdout.contains(metadata), "{}", run.stdout);
     let run = program.run(&["inspect", "metadata.wasm", "--output", "json"]);
     assert_eq!(
-        json(&run.stdout)["metadata"],
+        parse(&run.stdout)["metadata"],
         json!({"name": null, "version": "1.2.3", "description": null,
             "authors": "A\u{1b}[2J\nB\u{202e}", "licenses": "MIT", "source": null})
     );
@@ -116,8 +116,8 @@ fn program_calls_functions_and_records_the_calls() {
         assert!(printed.contains(stdout), "{tool} {arguments}: {printed}");
     }
     let log = std::fs::read_to_string(program.folder.path().join("audit.jsonl")).unwrap();
-    let records: Vec<Value> = log.lines().map(json).collect();
-    let ends: Vec<(&str, &str)> = records
+    let records: Vec<Value> = log.lines().map(parse).collect();
+    let outcomes: Vec<(&str, &str)> = records
         .iter()
         .map(|record| {
             let text = |key: &str| record[key].as_str().unwrap();
@@ -125,7 +125,7 @@ fn program_calls_functions_and_records_the_calls() {
         })
         .collect();
     assert_eq!(
-        ends,
+        outcomes,
         [
             ("echo_u8", "output"),
             ("echo_string", "output"),
@@ -163,7 +163,7 @@ fn model_calls_functions_by_message() {
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(
-        json(&run.stdout)[0]["content"],
+        parse(&run.stdout)[0]["content"],
         r#"{"x": 1, "y": 2, "text_beside": null}"#
     );
     for format in ["openai", "responses", "anthropic", "gemini", "mcp"] {
@@ -176,7 +176,7 @@ fn model_calls_functions_by_message() {
 #[test]
 fn only_records_are_structured_content_over_mcp() {
     let folders = Folders::new();
-    std::fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
+    std::fs::write(folders.outside.join("typed.wasm"), guest_bytes()).unwrap();
     let mut session = Session::open(
         builder()
             .skills(repository().join("skills"))
@@ -190,7 +190,7 @@ fn only_records_are_structured_content_over_mcp() {
     let point = json!({"x": 1, "y": -2, "text_beside": "é"});
     let answer = call("echo_record", json!({"value": point}));
     assert_eq!(answer["structuredContent"], point);
-    assert_eq!(json(answer["content"][0]["text"].as_str().unwrap()), point);
+    assert_eq!(parse(answer["content"][0]["text"].as_str().unwrap()), point);
     let answer = call("echo_list", json!({"value": ["a"]}));
     assert_eq!(answer["structuredContent"], Value::Null);
     assert_eq!(answer["content"][0]["text"], r#"["a"]"#);

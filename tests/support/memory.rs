@@ -46,8 +46,7 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
                 break;
             };
             let bytes = &piece[..read];
-            let mut matches = memchr::memmem::find_iter(bytes, text);
-            found += std::iter::from_fn(|| matches.next()).count();
+            found += memchr::memmem::find_iter(bytes, text).count();
             if read < length || start + length as u64 == end {
                 break;
             }

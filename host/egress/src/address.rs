@@ -52,7 +52,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, .., high, low] = address.segments();
+    let [first, second, ..] = address.segments();
     // All public addresses start with the bits 001, except for protocol assignments with Teredo, and
     // documentation.
     let is_global = first & 0xe000 == 0x2000;

@@ -1,4 +1,4 @@
-//! New projects of tool authors. `mistakes` tests common errors in them.
+//! New projects of tool authors. Tests of mistakes in them are in `mistakes.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,10 +69,10 @@ fn new_project_is_complete_and_uses_name() {
         );
         for path in found {
             let text = fs::read_to_string(folder.join(&path)).unwrap();
-            for word in ["look_up_term", "look-up-term", "{{"] {
+            for leftover in ["look_up_term", "look-up-term", "{{"] {
                 assert!(
-                    !text.contains(word),
-                    "{language}: {}: {word}",
+                    !text.contains(leftover),
+                    "{language}: {}: {leftover}",
                     path.display()
                 );
             }
@@ -109,15 +109,16 @@ fn new_typed_project_is_complete_and_uses_name() {
         assert!(read(file).contains(function), "{language}");
         for path in files(&folder) {
             let text = read(path.to_str().unwrap());
-            for word in [
+            // The template's tool, and the WIT package of tools without types.
+            for leftover in [
                 "look_up_term",
                 "look-up-term",
                 "lookUpTerm",
                 "skillhost:tool",
             ] {
                 assert!(
-                    !text.contains(word),
-                    "{language}: {}: {word}",
+                    !text.contains(leftover),
+                    "{language}: {}: {leftover}",
                     path.display()
                 );
             }

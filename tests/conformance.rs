@@ -1,7 +1,7 @@
 //! Conformance runs: components that pass, the check that finds each fault, and the
 //! page that describes the checks.
 
-// The cases of a tool's author, and the reports.
+// Cases that a tool's author writes, and the reports of a run.
 mod cases;
 
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ fn each_check_finds_its_fault() {
 }
 
 #[test]
-fn hostile_and_unchecked_guests_fail() {
+fn hostile_and_careless_guests_fail() {
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(300);
     let quick = |guest: &str| {
@@ -154,8 +154,9 @@ fn hostile_and_unchecked_guests_fail() {
         let run = run.traces(|trace| trace.output.lines().map(str::to_owned).collect());
         block_on(run.run()).unwrap()
     };
-    let unchecked = quick("unchecked.wasm");
-    let faults_of = faults(&unchecked);
+    // This guest passes each path to WASI without a check.
+    let careless = quick("unchecked.wasm");
+    let faults_of = faults(&careless);
     for (tool, fault) in [
         ("raw_readlink", "paths-contained"),
         ("raw_loop", "answers"),
@@ -167,14 +168,15 @@ fn hostile_and_unchecked_guests_fail() {
         let found = faults_of.get(tool).is_some_and(|ids| ids.contains(&fault));
         assert!(found, "{tool}: {faults_of:?}");
     }
-    for check in &unchecked.checks {
+    for check in &careless.checks {
         let is_panic = check.id == "answers" && check.tool.as_deref() == Some("raw_panic");
         let shown = check.trace.iter().any(|line| line.contains("panicked at"));
         assert_eq!(shown, is_panic, "{check:?}");
         assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
-    // No path reveals a file outside, because the sandbox holds only the skill's folder.
-    for check in unchecked.failed() {
+    // `paths-contained` fails for tools that answer. Even so, no path reveals a file outside,
+    // because the sandbox holds only the skill's folder.
+    for check in careless.failed() {
         assert!(!why(check).contains("revealed a file outside"), "{check:?}");
     }
     let hostile = quick("hostile.wasm");
@@ -195,7 +197,7 @@ fn hostile_and_unchecked_guests_fail() {
 }
 
 #[test]
-fn unloadable_file_fails_check_missing_file_fails_run() {
+fn reports_unloadable_file_but_refuses_missing_file() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();

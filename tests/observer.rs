@@ -9,7 +9,7 @@ use crate::support::folders::Folders;
 use crate::support::watchdog::until;
 use crate::support::{block_on, build, builder_with_guests, give_up, on_two_threads};
 
-/// The tool, the outcome, the reason, and `true` if memory was used.
+/// The end of a call: the tool, the outcome, the reason, and `true` if memory is reported.
 type Note = (Option<String>, &'static str, Option<&'static str>, bool);
 
 #[derive(Default)]
@@ -47,16 +47,16 @@ fn observer_learns_the_outcome_of_every_call() {
         let _ = block_on(host.call(tool, arguments));
     }
     let arguments = json!({"skill_name": "a", "path": "p"});
-    let runs = || host.occupancy().memory > 0;
-    block_on(give_up(&host, "raw_sleep", arguments, runs));
-    let told = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
+    let guest_runs = || host.occupancy().memory > 0;
+    block_on(give_up(&host, "raw_sleep", arguments, guest_runs));
+    let note = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
     let expected: [Note; 6] = [
-        told(read, "output", None, true),
-        told(read, "failed", Some("not-found"), true),
-        told(read, "refused", Some("arguments"), false),
+        note(read, "output", None, true),
+        note(read, "failed", Some("not-found"), true),
+        note(read, "refused", Some("arguments"), false),
         (None, "refused", Some("unknown-tool"), false),
-        told("raw_panic", "stopped", Some("trap"), true),
-        told("raw_sleep", "cancelled", None, false),
+        note("raw_panic", "stopped", Some("trap"), true),
+        note("raw_sleep", "cancelled", None, false),
     ];
     assert_eq!(*notes.0.lock().unwrap(), expected);
 }
@@ -113,7 +113,8 @@ fn host_reports_its_occupancy() {
             host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}))
                 .await
         });
-        until("no guest started", || now().2 > 0).await;
+        let guest_runs = || now().2 > 0;
+        until("no guest started", guest_runs).await;
         assert_eq!((now().0, now().1), (1, 0));
         call.abort();
         let _ = call.await;

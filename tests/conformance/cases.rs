@@ -1,4 +1,4 @@
-//! The cases of a tool's author, and the reports of a run.
+//! Cases that a tool's author writes, and the reports of a run.
 
 use std::fs;
 use std::os::unix::fs::symlink;

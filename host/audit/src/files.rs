@@ -40,9 +40,10 @@ pub(crate) struct InputFile {
     file_id: (u64, u64),
 }
 
-/// The first record of a chain in a file.
+/// A file's first record that belongs to a chain.
 ///
-/// The default is for a file that a version without chains wrote. It sorts before all others.
+/// The default value stands for a file without such a record, for example from a version of
+/// skillhost without chains. Such a file sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
     time: TimeText,
@@ -130,6 +131,8 @@ impl FirstRecord {
                 && let Some(link) = Link::parse(line)
                 && let Some(time) = time_of(line)
             {
+                // The first record of a chain does not have the chain's name. Its digest gives
+                // the name, and the next record has it.
                 return Ok(Self {
                     time,
                     chain: link.next_after(line).chain,

@@ -142,7 +142,7 @@ impl MemoryIndex {
         self.worker.wait_until_idle(&self.shared, timeout)
     }
 
-    /// Returns the size of the index, and the skills that its limits have left out.
+    /// Returns the size of the index, and the skills that it omits in whole or in part.
     pub fn report(&self) -> IndexReport {
         self.shared.read().report.clone()
     }

@@ -1,9 +1,10 @@
-//! The report on an index for the operator: its size, and the skills that it leaves out.
+//! The report on an index for the operator: its size, and the skills that it omits in whole or in
+//! part.
 
 /// The maximum number of names that a report lists for one reason.
 const MAX_NAMES: usize = 10;
 
-/// The size of an index, and the skills that its limits have left out.
+/// The size of an index, and the skills that it omits in whole or in part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
@@ -41,7 +42,7 @@ impl SkillNames {
 }
 
 impl IndexReport {
-    /// Returns whether another report leaves out the same skills.
+    /// Returns whether both reports list the same omitted skills, for the same reasons.
     pub(crate) fn has_same_omissions(&self, other: &Self) -> bool {
         self.truncated == other.truncated
             && self.without_body == other.without_body
@@ -49,7 +50,7 @@ impl IndexReport {
             && self.unreadable == other.unreadable
     }
 
-    /// Logs the skills that are left out, one line for each reason.
+    /// Logs the omitted skills, one line for each reason.
     ///
     /// A long skill is only worth an `info` line, because its author chose the length.
     pub(crate) fn log(&self) {

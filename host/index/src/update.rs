@@ -191,8 +191,8 @@ fn remove_dead_text_if_full(shared: &Shared) {
     }
 }
 
-/// Reports on an update that has read all skills. Logs the report if other skills are left out
-/// than in the previous report.
+/// Reports on an update that has read all skills. Logs the report if it does not list the same
+/// omitted skills as the previous one.
 fn report_update(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
     {

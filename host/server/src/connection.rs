@@ -146,7 +146,7 @@ impl Acceptor {
                 is_probe = timeout_at(deadline, begins_with_probe(&stream)) => is_probe,
                 () = shutdown.cancelled() => return,
             };
-            connection.slot.set_begun();
+            connection.slot.set_first_bytes_received();
             match is_probe {
                 Ok(Ok(true)) if tls.is_none() => connection.serve(stream, None, false).await,
                 Ok(Ok(_)) => {

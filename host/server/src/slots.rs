@@ -360,7 +360,7 @@ impl ConnectionSlot {
     }
 
     /// Marks that the first bytes have arrived.
-    pub(crate) fn set_begun(&self) {
+    pub(crate) fn set_first_bytes_received(&self) {
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Begun, event);
         });

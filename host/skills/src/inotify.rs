@@ -15,8 +15,8 @@ use crate::broker::Opener;
 pub use rustix::fs::inotify::ReadFlags;
 
 /// The changes that the kernel reports. Opening and reading files are not changes, because
-/// every call does both. Closing a written file is one, because writes through a memory mapping,
-/// such as a linker's, cause no other event.
+/// every call does both. Closing a file that was open for writing counts as a change, because
+/// writes through a memory mapping, such as a linker's, cause no other event.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)

@@ -19,7 +19,7 @@ use skillhost_skills::broker::Opener;
 /// millions of files.
 pub(super) const MAX_ENTRIES: usize = 200_000;
 
-/// A time of the clock that sets the times of files.
+/// A time of the clock that the kernel uses for timestamps of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileTime(i64, i64);
 
@@ -34,12 +34,12 @@ pub(super) struct OpenFolder {
     status_time: FileTime,
 }
 
-/// The contents of a folder.
+/// The result of a visit.
 #[derive(Default)]
-pub(super) struct FolderContents {
-    /// The names of the folders in it, and of symlinks if these are requested.
+pub(super) struct VisitResult {
+    /// The names of the folders in the visited folder, and of symlinks if these are requested.
     pub(super) folders: Vec<OsString>,
-    /// The name of an entry that has changed. It is empty if the folder itself has changed.
+    /// The name of one entry that has changed. It is empty if the folder itself has changed.
     pub(super) changed: Option<OsString>,
     /// True if the folder has more than [`MAX_ENTRIES`].
     pub(super) is_cut: bool,
@@ -108,13 +108,13 @@ impl OpenFolder {
 
     /// Reads the folder's entries. With `since`, also looks for an entry that has changed since
     /// that time.
-    pub(super) fn read(self, since: Option<FileTime>, include_links: bool) -> FolderContents {
-        let mut contents = FolderContents::default();
+    pub(super) fn read(self, since: Option<FileTime>, include_links: bool) -> VisitResult {
+        let mut result = VisitResult::default();
         if since.is_some_and(|since| self.status_time >= since) {
-            contents.changed = Some(OsString::new());
+            result.changed = Some(OsString::new());
         }
         let Ok(mut entries) = Dir::new(self.handle) else {
-            return contents;
+            return result;
         };
         let mut count = 0;
         while let Some(Ok(entry)) = entries.read() {
@@ -124,28 +124,28 @@ impl OpenFolder {
             }
             count += 1;
             if count > MAX_ENTRIES {
-                contents.is_cut = true;
+                result.is_cut = true;
                 break;
             }
             let mut kind = entry.file_type();
-            let compare_since = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
+            // One changed entry is enough. Folders are not compared: they have their own visits.
+            let compare_since = since.filter(|_| result.changed.is_none() && !kind.is_dir());
             if (compare_since.is_some() || kind == FileType::Unknown)
                 && let Ok(folder) = entries.fd()
                 && let Ok(stat) =
                     rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
-                // Folders have visits of their own.
                 if compare_since
                     .is_some_and(|since| !kind.is_dir() && FileTime::from_stat(&stat) >= since)
                 {
-                    contents.changed = Some(name.to_owned());
+                    result.changed = Some(name.to_owned());
                 }
             }
             if kind.is_dir() || include_links && kind.is_symlink() {
-                contents.folders.push(name.to_owned());
+                result.folders.push(name.to_owned());
             }
         }
-        contents
+        result
     }
 }

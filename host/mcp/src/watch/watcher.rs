@@ -412,21 +412,21 @@ impl Watcher {
         let since = (state != WatchState::Known).then_some(walk.task.since);
         let goes_deeper = depth < walk.task.max_depth;
         let include_links = goes_deeper && root_kind.follows_links(depth + 1);
-        let mut contents = folder.read(since, include_links);
-        if let Some(changed) = contents.changed {
+        let mut result = folder.read(since, include_links);
+        if let Some(changed) = result.changed {
             if changed.is_empty() {
                 self.changes.record(&path);
             } else {
                 self.changes.record(&path.join(changed));
             }
         }
-        if contents.is_cut {
+        if result.is_cut {
             self.warn_of_cut(&path);
         }
         if goes_deeper {
-            let names = &mut contents.folders;
+            let names = &mut result.folders;
             names.retain(|name| root_kind.watches_folder(name, depth + 1));
-            if !walk.push(path, contents.folders) {
+            if !walk.push(path, result.folders) {
                 self.warn_of_cut(&walk.task.path);
             }
         }

@@ -28,8 +28,9 @@ struct ChangeWalk<'a> {
 impl View {
     /// Returns the changes, with at most `max` changed and `max` removed paths.
     ///
-    /// Returns `None` if the call is over before all changes are collected. The guest must
-    /// have ended: later writes to changed files would fail.
+    /// Returns `None` if the call is over before all changes are collected. Call this only after
+    /// the guest has ended: the result shares the bytes of changed files, and writing to shared
+    /// bytes fails.
     pub(crate) fn changes(&self, max: usize, is_over: &dyn Fn() -> bool) -> Option<ViewChanges> {
         let mut walk = ChangeWalk {
             view: self,
@@ -94,7 +95,8 @@ impl ChangeWalk<'_> {
             }
             return Some(());
         }
-        // A new or moved folder hides no names, so any name on the disk may be a removed one.
+        // A new or moved folder has no list of hidden names. The disk can have another folder at
+        // this path; the view may have removed any name in it.
         let names = self.entries_on_disk().into_iter().flatten();
         for name in names.filter_map(|entry| entry.ok()?.name.into_string().ok()) {
             self.add_if_removed(folder, &name)?;
@@ -133,7 +135,8 @@ impl ChangeWalk<'_> {
         }
     }
 
-    /// Returns whether the disk has a file with these bytes at the current path.
+    /// Returns whether the disk has a file with these bytes at the current path. Returns `None` if
+    /// the call is over.
     fn disk_has_bytes(&self, bytes: &[u8]) -> Option<bool> {
         let Ok(PathTarget::File(seen)) = self.view.disk.lookup(Path::new(&self.path), false) else {
             return Some(false);

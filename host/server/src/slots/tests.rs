@@ -39,7 +39,7 @@ fn evicts_oldest_silent_unprotected_connection() {
     connections[0].set_requested();
     assert!(connections[0].protect_for(None));
     connections[1].set_requested();
-    connections[4].set_begun();
+    connections[4].set_first_bytes_received();
     let protection = connections[2].protect_during_request().unwrap();
     for peer in 8..14 {
         connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
@@ -57,7 +57,7 @@ fn evicts_oldest_silent_unprotected_connection() {
             connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
         }
     };
-    // Two connections without a request stay as long as others have sent one.
+    // While other connections have sent a request, two without one are spared.
     acquire(14..16, &mut connections);
     let open_now = are_open([1, 4, 10, 14, 15].map(|index| &connections[index]));
     assert_eq!(open_now, [false, true, false, true, true]);
@@ -65,8 +65,8 @@ fn evicts_oldest_silent_unprotected_connection() {
     acquire(16..17, &mut connections);
     connections[15].set_requested();
     connections[16].set_requested();
-    // Then connections with requests are evicted, by the time at which their last request began or
-    // ended.
+    // Connections with requests are evicted next, in the order in which their last requests
+    // arrived or ended.
     acquire(17..19, &mut connections);
     let open_now = are_open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
     assert_eq!(open_now, [true, true, true, false, false, true, false]);
@@ -143,7 +143,7 @@ fn clients_share_protectable_slots() {
         .map(|peer| slots.acquire(ipv4_peer(peer)).unwrap())
         .collect();
     let protect = |index: usize, client: &str| connections[index].protect_for(Some(client.into()));
-    // One slot is the other client's own, and two are for probes.
+    // Two of the 8 slots cannot be protected, and one of the rest is reserved for `other`.
     assert!((0..5).all(|index| protect(index, "one")));
     assert!(!protect(5, "one") && protect(5, "other") && !protect(6, "other"));
     // A connection belongs to the client of its last request.

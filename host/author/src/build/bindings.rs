@@ -34,7 +34,7 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, BuildError> {
     };
     let generated =
         generate().map_err(|error| BuildError::project(format!("in `wit`: {error:#}")))?;
-    let folder = project.scratch("bindings")?;
+    let folder = project.build_folder("bindings")?;
     let mut files = Vec::new();
     for (name, content) in generated.iter() {
         let file = folder.join(name);
@@ -70,7 +70,7 @@ pub(super) fn make_component(project: &Project, module: &Path) -> Result<PathBuf
             "cannot make a component from the compiled module: {error:#}"
         ))
     })?;
-    let component = project.scratch("")?.join("component.wasm");
+    let component = project.build_folder("")?.join("component.wasm");
     fs::write(&component, bytes).map_err(|error| {
         BuildError::setup(format!("cannot write `{}`: {error}", component.display()))
     })?;

@@ -19,7 +19,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     project.file("wit/world.wit")?;
     let venv = Venv::open(project)?;
     let bindings = bindings::generate(project)?;
-    let module = project.scratch("")?.join("module.wasm");
+    let module = project.build_folder("")?.join("module.wasm");
     // Relative paths make the compiler's messages shorter. They also keep `%` and `\` in the
     // names of parent folders out of the arguments, where both are special.
     let relative = |path: &Path| {

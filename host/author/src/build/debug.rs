@@ -28,7 +28,7 @@ fn is_debug(section: &str) -> bool {
 /// Returns the file of the component without debug sections, and copies the original to the
 /// folder `build`.
 pub(super) fn split(project: &Project, component: &Path) -> Result<PathBuf, BuildError> {
-    let build = project.scratch("")?;
+    let build = project.build_folder("")?;
     let debug_file = build.join(file_name(DEBUG_FILE));
     let stripped_file = build.join("component.wasm");
     let split = || {

@@ -58,7 +58,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
         step.is_noise = is_stack_trace;
         step.run()?;
     }
-    let component = project.scratch("")?.join("component.wasm");
+    let component = project.build_folder("")?.join("component.wasm");
     let script = environment.folder.join(SCRIPT_NAME);
     fs::write(&script, SCRIPT).map_err(|error| {
         BuildError::setup(format!("cannot write `{}`: {error}", script.display()))

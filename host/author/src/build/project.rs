@@ -91,7 +91,7 @@ impl Project {
     /// Locks the project until the returned file is dropped. Guards against: two builds, such as
     /// one of `dev`, that write the same intermediate files.
     pub(super) fn lock(&self) -> Result<File, BuildError> {
-        let folder = self.scratch("")?;
+        let folder = self.build_folder("")?;
         let lock = || {
             let handle = File::open(&folder)?;
             match handle.try_lock() {
@@ -111,7 +111,7 @@ impl Project {
 
     /// Creates a folder for intermediate files: the project's `build`, or `build/NAME` if `name`
     /// is not empty.
-    pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, BuildError> {
+    pub(super) fn build_folder(&self, name: &str) -> Result<PathBuf, BuildError> {
         let build = self.output_folder(&self.folder.join("build"))?;
         if name.is_empty() {
             return Ok(build);
@@ -310,13 +310,13 @@ mod tests {
             programs: SearchPath::outside(&folder),
         };
         for (name, written) in [("bindings", "tool.c"), ("", "component.wasm")] {
-            let scratch = project.scratch(name).ok().unwrap();
-            fs::write(scratch.join(written), "theirs").unwrap();
+            let build = project.build_folder(name).ok().unwrap();
+            fs::write(build.join(written), "theirs").unwrap();
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
         assert!(project.output_folder(&folder.join("dist")).is_err());
         fs::remove_dir_all(folder.join("build")).unwrap();
         symlink(&outside, folder.join("build")).unwrap();
-        assert!(project.scratch("bindings").is_err());
+        assert!(project.build_folder("bindings").is_err());
     }
 }

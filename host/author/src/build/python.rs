@@ -49,7 +49,7 @@ pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildEr
     let wit = ProjectWit::read(project)?;
     let venv = Venv::open(project)?;
     check_syntax(project, &venv)?;
-    let late = project.scratch("late")?;
+    let late = project.build_folder("late")?;
     let failed_imports = late.join("failed.txt");
     // The file exists only if an import of the previous build failed.
     let _ = fs::remove_file(&failed_imports);
@@ -117,7 +117,7 @@ fn componentize(
     if let Some(libraries) = &venv.libraries {
         paths.extend([libraries.folder.as_path(), libraries.late.as_path()]);
     }
-    let component = project.scratch("")?.join("component.wasm");
+    let component = project.build_folder("")?.join("component.wasm");
     let mut command = venv.python();
     command.arg(venv.folder.join("bin/componentize-py"));
     if sends_requests && !imports_http {
@@ -167,7 +167,7 @@ fn componentize(
 
 /// Writes a package with the project's world and the imports for requests. Returns its folder.
 fn http_wit(project: &Project, wit: &ProjectWit) -> Result<PathBuf, BuildError> {
-    let folder = project.scratch("wit-http")?;
+    let folder = project.build_folder("wit-http")?;
     let cannot_write =
         |error: io::Error| BuildError::setup(format!("cannot write the WIT of requests: {error}"));
     fs::remove_dir_all(&folder).map_err(cannot_write)?;

@@ -39,7 +39,7 @@ pub(super) fn add(
     }
     add_metadata(&metadata, &mut bytes);
     add_needs(needs, &mut bytes);
-    let file = project.scratch("")?.join("component.wasm");
+    let file = project.build_folder("")?.join("component.wasm");
     fs::write(&file, bytes).map_err(|error| {
         BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
     })?;
@@ -84,7 +84,8 @@ fn add_needs(needs: &Needs, component: &mut Vec<u8>) {
     }
 }
 
-/// Appends a custom section. Of several sections with the same name, the last one is used.
+/// Appends a custom section. Of several metadata or needs sections with the same name, skillhost
+/// reads the last one.
 fn append_section(name: &str, data: &[u8], component: &mut Vec<u8>) {
     let section = CustomSection {
         name: Cow::Borrowed(name),
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_no_comments_of_json_interface() {
+    fn adds_no_comments_without_typed_functions() {
         let tools = wit_folder("world w { export skillhost:tool/tools; }");
         let package = tools.path().join("deps/tool");
         fs::create_dir_all(&package).unwrap();

@@ -409,7 +409,8 @@ fn tool_of_refused_component_exits_with_4() {
         assert!(run.stderr.contains(reason), "{run:?}");
         assert!(
             run.stderr.ends_with(
-                "the tool `count_lines` is not served: its component is not loaded, as said above\n"
+                "the tool `count_lines` is not served; it may be in a component that is not \
+                 loaded, as said above\n"
             ) && !run.stderr.contains("unknown tool"),
             "{run:?}"
         );

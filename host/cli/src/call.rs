@@ -164,10 +164,10 @@ impl CallCommand {
         }
         let text = arguments.to_string();
         options.prepare_search(host, &self.tool, &text).await;
-        let noted_skill = host.noted_skill(&self.tool, &arguments);
+        let skill_for_note = host.noted_skill(&self.tool, &arguments);
         let output = host.call_from(&caller, &self.tool, arguments).await?;
         let mut notes = Vec::from_iter(host.placeholder_note(&self.tool, &output));
-        if let Some(skill) = noted_skill {
+        if let Some(skill) = skill_for_note {
             notes.extend(host.script_note(&caller, &skill, None).await);
         }
         for line in notes.iter().flat_map(|note| note.lines()) {
@@ -254,7 +254,8 @@ impl CallCommand {
             CallError::UnknownTool { .. } if self.may_be_in_refused_component(host, error) => {
                 let tool = &self.tool;
                 terminal::complain(format_args!(
-                    "the tool `{tool}` is not served: its component is not loaded, as said above"
+                    "the tool `{tool}` is not served; it may be in a component that is not loaded, \
+                     as said above"
                 ));
             }
             CallError::UnknownTool { .. } => {
@@ -322,8 +323,8 @@ fn explain(host: &Host, error: &CallError) {
     for line in error.help().iter().flat_map(|help| help.lines()) {
         terminal::say(&format_line!("help: {line}"));
     }
-    if let Some(met) = error.met_limit() {
-        terminal::complain(format_args!("before it failed, {met}"));
+    if let Some(limit) = error.met_limit() {
+        terminal::complain(format_args!("before it failed, {limit}"));
     }
     match error {
         // The help names similar skills, unless it is off.

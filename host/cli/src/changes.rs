@@ -11,7 +11,7 @@ use skillhost_packages::{
 };
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Known, Project, package_changes, skills};
+use crate::packages::{KnownValues, Project, package_changes, skills};
 
 /// The changes that the operator accepts.
 #[derive(Args, Default)]
@@ -49,7 +49,7 @@ impl Accepted {
             Ok((old, inspection)) => (old, Some(inspection)),
             Err(_) => (without_contents(old), None),
         };
-        let known = Known {
+        let known = KnownValues {
             signer: verify_old_signer(project, &mut old.package, new)?,
             version: old_inspection.is_some(),
         };
@@ -79,7 +79,7 @@ impl Accepted {
             // Repositories and sites have no versions.
             Err(_) => Some(None),
         };
-        let known = Known {
+        let known = KnownValues {
             signer: verify_old_signer(project, &mut old.package, new)?,
             version: version.is_some(),
         };
@@ -92,7 +92,7 @@ impl Accepted {
     fn refusal(
         &self,
         old: &LockedComponent,
-        known: Known,
+        known: KnownValues,
         new: &LockedComponent,
         accept_downgrade: bool,
     ) -> Option<String> {
@@ -108,7 +108,7 @@ impl Accepted {
     fn package_refusal(
         &self,
         old: &LockedPackage,
-        known: Known,
+        known: KnownValues,
         new: &LockedPackage,
         accept_downgrade: bool,
     ) -> Option<String> {
@@ -184,7 +184,7 @@ fn without_contents(locked: &LockedComponent) -> LockedComponent {
 /// Returns the differences between two versions of a component.
 fn changes(
     old: &LockedComponent,
-    known: Known,
+    known: KnownValues,
     old_inspection: Option<&Inspection>,
     new: &LockedComponent,
     new_inspection: &Inspection,

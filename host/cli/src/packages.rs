@@ -86,7 +86,7 @@ fn add_locked(
         let digest = locked.content.hex().to_owned();
         let path = store.path(&locked.content);
         let host = &mut settings.host;
-        // A pin with the locked digest also refuses other bytes under the same file name.
+        // The pin keeps a file of this name with other bytes from getting the component's grant.
         let pin = host.pins.entry(file_name.clone()).or_insert(digest.clone());
         ensure!(
             pin.eq_ignore_ascii_case(&digest),
@@ -229,8 +229,8 @@ pub(crate) fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::R
     if let Some(digest) = source.digest() {
         ensure!(
             manifest == digest,
-            "`{source}` names another manifest than {manifest}; if it is an index, name one of its \
-             manifests"
+            "`{source}` names another manifest than {manifest}; if it names an index, name a \
+             manifest of that index"
         );
     }
     Ok(())
@@ -317,7 +317,8 @@ impl<'o> Project<'o> {
         self.check_tools(&locked)?;
         self.check_stored(&locked)?;
         if !self.settings.packages.sources.contains_key(&locked.name) {
-            // An entry without a source is not an earlier version.
+            // The configuration does not name the old entry, so do not keep it as the previous
+            // version.
             self.lock.components.remove(&locked.name);
         }
         self.lock.components.set(locked);
@@ -376,7 +377,8 @@ impl<'o> Project<'o> {
         Ok((locked, inspection))
     }
 
-    /// Inspects a component of the store. Uses no tools, imports or powers of the lock file.
+    /// Inspects a component of the store. Takes its tools, imports and powers from its bytes, not
+    /// from the lock file.
     pub(crate) async fn inspect(
         &self,
         package: LockedPackage,
@@ -402,7 +404,7 @@ impl<'o> Project<'o> {
         Ok(())
     }
 
-    /// Warns if the configuration names no package, so a verb for all of them does nothing.
+    /// Warns if the configuration names no package. A verb for all packages then does nothing.
     pub(crate) fn warn_if_empty(&self) {
         let packages = &self.settings.packages;
         if packages.sources.is_empty() && packages.skills.is_empty() {
@@ -418,8 +420,8 @@ impl<'o> Project<'o> {
         self.store.keep(&self.lock_file, store_lock)
     }
 
-    /// Refuses a component with a tool that is built in or in another locked component that the
-    /// configuration names: it would not be served.
+    /// Refuses a component that would not be served, because the host itself or another served
+    /// component has one of its tools.
     fn check_tools(&self, locked: &LockedComponent) -> anyhow::Result<()> {
         check_tools(locked, self.served_components())
     }
@@ -433,7 +435,7 @@ impl<'o> Project<'o> {
     }
 }
 
-/// Refuses a component with a tool that is built in or in a component of another name.
+/// Refuses a component if the host itself, or a component of another name, has one of its tools.
 pub(crate) fn check_tools<'l>(
     locked: &LockedComponent,
     others: impl Iterator<Item = &'l LockedComponent>,
@@ -528,17 +530,21 @@ pub(crate) fn version_line(locked: &LockedPackage) -> Option<Line> {
     Some(format_line!("version: {version}"))
 }
 
-/// The facts of a locked version that the store proves.
+/// Flags that say which values of a locked version are known.
 #[derive(Clone, Copy)]
-pub(crate) struct Known {
-    /// True if its signer is known.
+pub(crate) struct KnownValues {
+    /// True if a stored signature proves the signer, or no rule asks for a signature.
     pub(crate) signer: bool,
-    /// True if its version is known.
+    /// True if the store has the files that name the version, or the source has no versions.
     pub(crate) version: bool,
 }
 
 /// Returns the differences between two packages, except those of their contents.
-pub(crate) fn package_changes(old: &LockedPackage, known: Known, new: &LockedPackage) -> Vec<Line> {
+pub(crate) fn package_changes(
+    old: &LockedPackage,
+    known: KnownValues,
+    new: &LockedPackage,
+) -> Vec<Line> {
     let mut lines = Vec::new();
     if old.source != new.source {
         lines.push(format_line!("  source: was {}", quote(&old.source)));
@@ -648,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_quote_only_the_start_of_a_lock_entry() {
+    fn package_changes_quote_only_start_of_long_text() {
         let entry = |text: &str| LockedPackage {
             kind: PackageKind::Component,
             name: "csv".to_owned(),
@@ -660,7 +666,7 @@ mod tests {
             signer: Signer::Key(text.to_owned()),
             bundle: None,
         };
-        let known = Known {
+        let known = KnownValues {
             signer: true,
             version: true,
         };

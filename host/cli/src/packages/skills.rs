@@ -15,7 +15,7 @@ use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
 use super::{
-    Known, Project, check_manifest, check_source, not_locked, package_changes, signer_line,
+    KnownValues, Project, check_manifest, check_source, not_locked, package_changes, signer_line,
 };
 use crate::line_diff::{LineChange, has_hidden_changes, line_diff};
 use crate::settings::{LoadedPackage, Settings};
@@ -198,7 +198,8 @@ impl Project<'_> {
     ) -> anyhow::Result<()> {
         self.check_skill_stored(&locked)?;
         if !self.settings.packages.skills.contains_key(&locked.name) {
-            // An entry without a source is not an earlier version.
+            // The configuration does not name the old entry, so do not keep it as the previous
+            // version.
             self.lock.skills.remove(&locked.name);
         }
         self.lock.skills.set(locked);
@@ -304,7 +305,7 @@ fn metadata_lines(metadata: &SkillMetadata) -> Vec<Line> {
 /// Returns the differences between two versions of a skill.
 pub(crate) fn changes(
     old: &LockedSkill,
-    known: Known,
+    known: KnownValues,
     before: Option<&SkillFiles>,
     new: &LockedSkill,
     after: &SkillFiles,

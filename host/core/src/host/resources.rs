@@ -78,8 +78,10 @@ pub enum EntryKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFiles {
-    /// The files, sorted by the bytes of their paths. If the skill exceeds a limit: the
-    /// files that were found, or only SKILL.md in a manifest.
+    /// The files, sorted by the bytes of their paths.
+    ///
+    /// If the skill exceeds a limit, [`SkillResources::files`] returns the files up to the limit,
+    /// and [`SkillResources::manifest`] returns only SKILL.md.
     pub files: Vec<SkillFile>,
     /// The start of `SKILL.md`, at most 65 KiB. `None` if there is no such file, or if it is
     /// not UTF-8. A file of this name in another case is listed as `SKILL.md`.

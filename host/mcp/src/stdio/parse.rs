@@ -1,4 +1,4 @@
-//! Parses the messages in lines.
+//! Parses a line as a JSON-RPC message, or explains why it is not one.
 
 use std::fmt::Display;
 
@@ -48,8 +48,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if let Err(excess) = message_limits::check(line) {
         let error = BadLine::new(ErrorCode::INVALID_REQUEST, excess.to_string());
-        // Too many values must not be parsed, not even for the id. A number that parsing changes
-        // would be another id.
+        // Do not parse a line with too many values, not even for its id. Parsing may round an id
+        // that is a number, and the error would then have the id of another request.
         if matches!(excess, Excess::Values | Excess::Number) {
             return Err(error);
         }
@@ -65,7 +65,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     serde_json::from_slice(line).map_err(|_| explain(line))
 }
 
-/// The members of a JSON-RPC message that explain why a line is not one.
+/// The members of an invalid JSON-RPC message that its error is made from.
 #[derive(Deserialize)]
 struct Envelope {
     /// `Some` also for an id of `null`, which is not allowed.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_only_short_ids() {
+    fn omits_long_id_from_error() {
         let long = "x".repeat(MAX_LABEL_BYTES);
         let refused = |line: &str| {
             let bad = parse(line.as_bytes()).unwrap_err();
@@ -290,16 +290,16 @@ mod tests {
             assert!(bad.message.contains("1024"), "{}", bad.message);
             (bad.is_notification, bad.id)
         };
-        let by_id = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
-        assert_eq!(refused(&by_id), (false, None));
+        let long_id = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
+        assert_eq!(refused(&long_id), (false, None));
         let meta = format!(r#""params":{{"name":"a","_meta":{{"progressToken":"{long}"}}}}"#);
-        let by_token = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{meta}}}"#);
-        assert_eq!(refused(&by_token), (false, Some(RequestId::Number(7))));
+        let long_token = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{meta}}}"#);
+        assert_eq!(refused(&long_token), (false, Some(RequestId::Number(7))));
         let params = format!(r#""params":{{"progressToken":"{long}","progress":1}}"#);
-        let by_progress =
+        let long_progress_token =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress",{params}}}"#);
-        assert_eq!(refused(&by_progress), (true, None));
-        for line in [by_id, by_token, by_progress] {
+        assert_eq!(refused(&long_progress_token), (true, None));
+        for line in [long_id, long_token, long_progress_token] {
             let short = line.replace(&long, &long[..1000]);
             assert!(parse(short.as_bytes()).is_ok(), "{short}");
         }

@@ -31,7 +31,7 @@ pub struct RequestRecord {
     /// The status of the response, if there was one.
     pub status: Option<u16>,
     /// The result of the request, as the egress process reports it. `None` if the request was
-    /// cancelled or timed out, or if the process failed.
+    /// cancelled, or if the process failed.
     pub outcome: Option<Outcome>,
     /// The rule to grant, if the host denied the request because nobody consented to it.
     pub missing_rule: Option<String>,

@@ -503,7 +503,8 @@ fn compiling_process_gets_no_environment() {
                   echo \"variables:\" $names. >&2\nexit 1\n";
     let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));
     fs::write(&source, script).unwrap();
-    // Another process copies it: see `UnprivilegedCopy::new`.
+    // `install` makes the copy, so that no child of this process inherits the file open for
+    // writing: see `UnprivilegedCopy::new`.
     let copied = output(
         Command::new("install")
             .args(["-m", "755"])

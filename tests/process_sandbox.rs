@@ -285,7 +285,8 @@ fn starts_helpers_after_program_file_was_replaced() {
         let at = |path: &str| program.folder.path().join(path);
         fs::create_dir(at("tools")).unwrap();
         let binary = at("skillhost");
-        // Another process copies the binary: see `UnprivilegedCopy::new`.
+        // `cp` makes the copy, so that no child of this process inherits the file open for
+        // writing: see `UnprivilegedCopy::new`.
         let copied = output(
             Command::new("cp")
                 .arg(env!("CARGO_BIN_EXE_skillhost"))

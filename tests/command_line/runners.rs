@@ -10,11 +10,14 @@ use crate::support::guests;
 use crate::support::process::output;
 use crate::support::program::{Program, Run, command, finish};
 
-/// Copies the program to `installed/bin`, like a package with `share` beside `bin`.
+/// Copies the program to `installed/bin`, and returns the path of the copy.
+///
+/// The copy looks for its runners in `installed/share`.
 fn install(program: &Program) -> PathBuf {
     let installed = program.folder.path().join("installed/bin/skillhost");
     fs::create_dir_all(installed.parent().unwrap()).unwrap();
-    // Another process copies it: see `UnprivilegedCopy::new`.
+    // `cp` makes the copy, so that no child of this process inherits the file open for writing:
+    // see `UnprivilegedCopy::new`.
     let copied = output(
         std::process::Command::new("cp")
             .args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*installed]),

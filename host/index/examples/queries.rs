@@ -7,6 +7,10 @@
 //! its language, the query, and the names of the right skills. Tabs separate these columns, and
 //! blanks separate the names. A name that ends in `*` stands for all names that start with
 //! the text before it.
+//!
+//! Prints the rates of all queries, of each label, and of each half of the queries. The halves are
+//! `even` and `odd` lines, counted from zero. A change that was chosen with one half can be checked
+//! with the other.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -17,8 +17,8 @@ pub const MAX_LABEL_BYTES: usize = 1024;
 /// Guards against: a small message that takes much memory.
 const MAX_VALUES: usize = 20_000;
 
-/// The maximum number of values in the `_meta` of a message. Guards against: rmcp, which builds
-/// them again for each method that it compares the message with.
+/// The maximum number of values in the `_meta` of a message. rmcp builds these values again for
+/// each method that it compares the message with. Guards against: a message that keeps rmcp busy.
 const MAX_META_VALUES: usize = 1000;
 
 /// The maximum number of bytes of a `subscriptions/listen` request. Guards against: streams that
@@ -29,9 +29,9 @@ const MAX_LISTEN_BYTES: usize = 64 << 10;
 /// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
-/// The number of copies of a message's text that are held besides the body and the parsed message:
-/// the arguments of the call, and their form for the guest.
-const MORE_COPIES: usize = 2;
+/// The number of copies that a call makes of its message's text: one for its arguments, and one for
+/// the guest. The body and the parsed message do not count.
+const COPIES_PER_CALL: usize = 2;
 
 /// A limit that a message exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     if values > MAX_VALUES {
         return Err(Excess::Values);
     }
-    // The parser refuses text that is not JSON.
+    // Text that is not JSON passes this check, and fails when the transport parses it.
     let json = str::from_utf8(message).map(RawJson::new);
     let Ok(Ok(json)) = json else { return Ok(()) };
     let mut members = json.members();
@@ -100,7 +100,7 @@ pub fn memory_of(message: &[u8]) -> usize {
 /// Returns the maximum number of bytes that answering a message takes besides its body: the parsed
 /// message, and further copies of its text.
 pub fn memory_to_answer(message: &[u8]) -> usize {
-    memory_of(message) + MORE_COPIES * message.len()
+    memory_of(message) + COPIES_PER_CALL * message.len()
 }
 
 /// Returns whether a number changes once it is read and written again, or is not an integer.
@@ -113,15 +113,15 @@ fn is_ambiguous_number(value: RawJson<'_>) -> bool {
 }
 
 /// Returns whether a message is a `subscriptions/listen` request. Checks every value of a
-/// repeated `method`, because the parser decides which one is valid.
+/// repeated `method`, because the parser may use any of them.
 fn is_listen(message: RawJson<'_>) -> bool {
     message.members().any(|(key, value)| {
         key == "method" && value.read::<String>().is_ok_and(|method| method == LISTEN)
     })
 }
 
-/// Returns the first limit that an object or an object in it exceeds. Checks every value of a
-/// repeated key, because the parser decides which one is valid.
+/// Returns the first limit that is exceeded by an object, or by an object nested in it. Checks
+/// every value of a repeated key, because the parser may use any of them.
 fn find_excess(object: RawJson<'_>, limits: &ObjectLimits) -> Option<Excess> {
     object.members().find_map(|(key, value)| {
         let label = limits.labels.iter().find(|(name, _)| *name == key);
@@ -141,7 +141,7 @@ fn find_excess(object: RawJson<'_>, limits: &ObjectLimits) -> Option<Excess> {
 struct ObjectLimits {
     /// The keys of its labels, with their titles in an error message.
     labels: &'static [(&'static str, &'static str)],
-    /// The key of an object in it that has limits too, and these limits.
+    /// The key of a nested object that has limits too, and these limits.
     inner: Option<(&'static str, &'static ObjectLimits)>,
     /// The maximum number of values in it, if it has a limit of its own.
     max_values: Option<usize>,
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn refuses_long_labels_only() {
-        let fits = format!("\"{}\"", "x".repeat(MAX_LABEL_BYTES - 2));
+        let longest = format!("\"{}\"", "x".repeat(MAX_LABEL_BYTES - 2));
         let long = format!("\"{}\"", "x".repeat(MAX_LABEL_BYTES - 1));
         let escaped = format!("\"{}\"", "\\u0061".repeat(200));
         let messages = |label: &str| {
@@ -259,7 +259,7 @@ mod tests {
                 "{message}: {excess}"
             );
         }
-        for (message, _) in messages(&fits) {
+        for (message, _) in messages(&longest) {
             assert_fits(&message, true);
         }
         for message in [
@@ -313,7 +313,7 @@ mod tests {
             assert_fits(&message(&text(left + 1)), !is_listen);
             let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
             let items = MAX_LISTEN_VALUES - values::count(message("[]").as_bytes()) + 1;
-            // The values count even in a message that is shorter than a label may be.
+            // The limit on values applies even if the message is shorter than the limit on labels.
             assert_fits(&message(&list(items)), true);
             assert_fits(&message(&list(items + 1)), !is_listen);
         }

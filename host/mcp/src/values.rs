@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-/// The maximum number of bytes that a value takes besides its text: an object with one field, which
-/// has a hash table of its own.
+/// The maximum number of bytes that a value takes besides its text. An object with one field takes
+/// the most, because it has a hash table of its own.
 const VALUE_BYTES: usize = 500;
 
 /// Returns the maximum number of bytes that this number of values takes in memory, besides their

@@ -30,7 +30,8 @@ const DEPENDENCIES: [&str; 5] = [
 /// Refuses a folder whose manifest or lock file names anything but packages of a registry.
 ///
 /// Also removes the addresses of packages from the lock file, so that npm asks the registry
-/// that the user has configured. Guards against: a project that brings its own compiler.
+/// that the user has configured. Guards against: a project that replaces the compiler with its own,
+/// by a path or an address.
 pub(super) fn restrict_to_registry(folder: &Path) -> Result<(), BuildError> {
     let (manifest, mut lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
     let version = lock.get("lockfileVersion").and_then(Value::as_u64);

@@ -29,7 +29,8 @@ impl Requirement<'_> {
 /// Reads a requirements file.
 ///
 /// Each line must be a registry package with its version and hashes. The error names the first
-/// line that is not. Guards against: a project that brings its own compiler.
+/// line that is not. Guards against: a project that replaces the compiler with its own, by a path
+/// or an address.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement<'_>>, String> {
     let mut requirements = Vec::new();
     for (number, source) in logical_lines(text) {

@@ -106,7 +106,7 @@ impl Serialize for ShapedValue<'_> {
             (Shape::Variant(cases), Val::Variant(name, payload)) => {
                 let case = cases.iter().find(|(label, _)| label.wit == *name);
                 let (label, shape) =
-                    case.ok_or_else(|| S::Error::custom("a case does not exist"))?;
+                    case.ok_or_else(|| S::Error::custom("a variant has an undeclared case"))?;
                 serialize_case(to, &label.json, shape.as_ref(), payload.as_deref())
             }
             (Shape::Result(cases), Val::Result(result)) => {
@@ -134,7 +134,7 @@ impl Serialize for ShapedValue<'_> {
     }
 }
 
-/// Returns the value of an integer type.
+/// Returns an integer of any type as `i128`, or `None` for other values.
 fn integer(value: &Val) -> Option<i128> {
     Some(match value {
         Val::S8(value) => (*value).into(),
@@ -173,7 +173,7 @@ fn json_name<'a, E: serde::ser::Error>(labels: &'a [Label], name: &str) -> Resul
     let found = labels.iter().find(|label| label.wit == name);
     found
         .map(|label| &*label.json)
-        .ok_or_else(|| E::custom("a name does not exist"))
+        .ok_or_else(|| E::custom("an enum case or a flag is undeclared"))
 }
 
 /// Returns the string for a float that is not finite.

@@ -25,7 +25,7 @@ pub(super) struct KeyedDigest(String);
 impl DigestKey {
     /// Creates a key from its bytes.
     pub(super) fn new(key: &[u8; 32]) -> Self {
-        // HMAC pads a shorter key with zeros to a block.
+        // `Hmac::new` takes a whole block. HMAC itself appends these zeros to a shorter key.
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(key);
         Self(Hmac::new(&block.into()))
@@ -47,9 +47,10 @@ impl DigestKey {
 
     /// Returns the digest of an answer, or `None` if the tool did not answer.
     ///
-    /// It covers what the model reads. If the answer lists files, it is the digest of a list:
-    /// a line with the digest of the text in hex, and for each file a line with SHA-256 of its
-    /// path and of its bytes. A file whose bytes the answer leaves out counts as empty.
+    /// Without files, this is the digest of the text that the model reads. With files, it is the
+    /// digest of a list. The list's first line has the digest of the text in hex. Each file adds a
+    /// line with the SHA-256 of its path, and that of its bytes. If the answer leaves out a file's
+    /// bytes, the file counts as empty.
     pub(super) fn digest_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_text_for_model() {
+    fn digests_what_model_reads() {
         let key = DigestKey::new(&[7; 32]);
         let digest = |output: Output| key.digest_answer(&Ok(output)).unwrap().0;
         let details = Some("{\"sum\":3}".to_owned());

@@ -130,7 +130,8 @@ fn inspect_escapes_needs_and_ignores_invalid_ones() {
         // The component still loads, and asks for nothing.
         let run = inspect(section, "text");
         assert_eq!(run.code, 0, "{run:?}");
-        let note = format!("asks for: the section `skillhost:needs` is ignored: {why}");
+        let note =
+            format!("asks for: unknown, because the section `skillhost:needs` is ignored: {why}");
         assert!(run.stdout.contains(&note), "{note}: {run:?}");
         let seen = json(&inspect(section, "json"));
         assert_eq!(seen["needs"], Value::Null);
@@ -272,7 +273,8 @@ fn asking_grants_nothing() {
         with_section(count_lines(), "{\"a\": 1}"),
     );
     let text = run(&program, &["grants", "--all", "count_lines"]).stdout;
-    let note = "  asks for: the section `skillhost:needs` is ignored: unknown field `a`";
+    let note = "  asks for: unknown, because the section `skillhost:needs` is ignored: unknown \
+                field `a`";
     assert!(text.contains(note), "{text}");
 }
 

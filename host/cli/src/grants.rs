@@ -1,6 +1,6 @@
 //! `skillhost grants`: shows what each tool may do, and what its component asks for.
 
-mod asked;
+mod compared_needs;
 mod differences;
 mod explain;
 
@@ -12,7 +12,7 @@ use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{DescriptionSource, EffectiveGrant, Host, Limits, Line, SecretUse};
 
 use crate::packages;
-use asked::Asked;
+use compared_needs::ComparedNeeds;
 use explain::ExplainCommand;
 use skillhost_egress::ASK;
 use skillhost_program::exit::Exit;
@@ -65,7 +65,7 @@ impl GrantsCommand {
             }
         }
         grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
-        let grants = with_asked(&host, &grants);
+        let grants = with_needs(&host, &grants);
         let output = if self.json {
             ReportFormat::Json
         } else {
@@ -73,12 +73,12 @@ impl GrantsCommand {
         };
         match output {
             ReportFormat::Text if self.all => {
-                let lines = grants.iter().flat_map(|(grant, asked)| lines(grant, asked));
+                let lines = grants.iter().flat_map(|(grant, needs)| lines(grant, needs));
                 terminal::print(&lines.collect::<Vec<Line>>())?;
             }
             ReportFormat::Text => terminal::print(&differences::lines(&grants))?,
             ReportFormat::Json => {
-                let grants = grants.iter().map(|(grant, asked)| to_json(grant, asked));
+                let grants = grants.iter().map(|(grant, needs)| to_json(grant, needs));
                 terminal::print_json(&grants.collect())?;
             }
         }
@@ -100,20 +100,23 @@ fn find<'a>(grants: &'a [EffectiveGrant], tool: &str) -> Option<&'a EffectiveGra
 }
 
 /// Returns grants, each with what its component asks for. Reads each component once.
-fn with_asked<'a>(host: &Host, grants: &'a [EffectiveGrant]) -> Vec<(&'a EffectiveGrant, Asked)> {
+fn with_needs<'a>(
+    host: &Host,
+    grants: &'a [EffectiveGrant],
+) -> Vec<(&'a EffectiveGrant, ComparedNeeds)> {
     let mut components = BTreeMap::new();
     let grants = grants.iter().map(|grant| {
-        let needs = components.entry(&grant.origin).or_insert_with(|| {
+        let declared = components.entry(&grant.origin).or_insert_with(|| {
             let needs = host.needs(&grant.tool);
             needs.map_err(|error| format!("{error:#}"))
         });
-        (grant, Asked::new(needs, &grant.network))
+        (grant, ComparedNeeds::new(declared, &grant.network))
     });
     grants.collect()
 }
 
 /// Returns a grant as lines for people.
-fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
+fn lines(grant: &EffectiveGrant, needs: &ComparedNeeds) -> Vec<Line> {
     let rows = Limits::TABLE.iter();
     let described: Vec<String> = rows.map(|row| row.describe(&grant.limits)).collect();
     let mut lines = vec![
@@ -126,7 +129,7 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
         format_line!("  hard links: {}", allowed_word(grant.hard_links)),
         format_line!("  scripts: {}", grant.scripts),
         format_line!("  view: {}", grant.view.name()),
-        format_line!("  network: {}", network(grant, asked)),
+        format_line!("  network: {}", network(grant, needs)),
     ];
     let addresses = private_addresses(grant);
     if !addresses.is_empty() {
@@ -134,7 +137,7 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
     }
     let secrets = grant.network.secrets();
     lines.extend(secrets.map(|secret| format_line!("  {}", secret_line(secret))));
-    lines.extend(asked.lines());
+    lines.extend(needs.lines());
     lines.push(format_line!("  limits: {}", described.join(", ")));
     if grant.description != DescriptionSource::Component {
         let source = grant.description.name();
@@ -144,7 +147,7 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
 }
 
 /// Returns the granted requests in words.
-fn network(grant: &EffectiveGrant, asked: &Asked) -> String {
+fn network(grant: &EffectiveGrant, needs: &ComparedNeeds) -> String {
     if grant.network.asks() {
         return format!("{ASK}; a person decides at the first request to an origin");
     }
@@ -152,7 +155,7 @@ fn network(grant: &EffectiveGrant, asked: &Asked) -> String {
     if !rules.is_empty() {
         return rules.join("; ");
     }
-    if asked.sends_requests == Some(true) {
+    if needs.sends_requests == Some(true) {
         return "none; its requests are denied".to_owned();
     }
     NONE.to_owned()
@@ -180,7 +183,7 @@ fn allowed_word(allowed: bool) -> &'static str {
     if allowed { "allowed" } else { "refused" }
 }
 
-fn to_json(grant: &EffectiveGrant, asked: &Asked) -> Value {
+fn to_json(grant: &EffectiveGrant, needs: &ComparedNeeds) -> Value {
     let network = &grant.network;
     let limits: Map<String, Value> = Limits::TABLE
         .iter()
@@ -207,9 +210,9 @@ fn to_json(grant: &EffectiveGrant, asked: &Asked) -> Value {
         "network_asks": network.asks(),
         "network_private": network.private_addresses().map(ToString::to_string).collect::<Vec<_>>(),
         "secrets": network.secrets().map(secret_json).collect::<Value>(),
-        "sends_requests": asked.sends_requests,
-        "asks": asked.to_json(),
-        "asks_ignored_for": asked.ignored_for,
+        "sends_requests": needs.sends_requests,
+        "asks": needs.to_json(),
+        "asks_ignored_for": needs.unknown_reason,
         "limits": limits,
         "description": grant.description.name(),
     })

@@ -17,7 +17,7 @@ pub enum Coverage {
     /// Nothing.
     None,
     /// A person decides at the first request.
-    Asks,
+    Consent,
 }
 
 impl NetworkGrant {
@@ -30,7 +30,7 @@ impl NetworkGrant {
             let address = needed.address();
             let allowed = self.allow_host(Permission::Consent, address, needed.port);
             return match allowed {
-                Ok(()) if needed.is_tls && !needed.host.is_local() => Coverage::Asks,
+                Ok(()) if needed.is_tls && !needed.host.is_local() => Coverage::Consent,
                 _ => Coverage::None,
             };
         }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn coverage_counts_only_usable_rules() {
-        use Coverage::{Asks, None, Part, Whole};
+        use Coverage::{Consent, None, Part, Whole};
         for (needed, rules, expected) in [
             ("https://e.org", &[][..], None),
             ("https://e.org", &["https://e.org"], Whole),
@@ -207,12 +207,12 @@ mod tests {
         }
         let grant = NetworkGrant::ask();
         for (needed, expected) in [
-            ("https://e.org", Asks),
-            ("https://1.1.1.1", Asks),
+            ("https://e.org", Consent),
+            ("https://1.1.1.1", Consent),
             ("https://10.0.0.1", None),
             ("https://localhost", None),
             ("https://a.localhost", None),
-            ("https://localhost.e.org", Asks),
+            ("https://localhost.e.org", Consent),
             ("http://e.org", None),
         ] {
             assert_eq!(

@@ -106,7 +106,7 @@ fn need_lines(needs: &Result<Needs, String>) -> Vec<Line> {
         Err(why) => {
             let section = Needs::SECTION;
             return vec![format_line!(
-                "asks for: the section `{section}` is ignored: {why}"
+                "asks for: unknown, because the section `{section}` is ignored: {why}"
             )];
         }
     };

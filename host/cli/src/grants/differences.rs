@@ -5,15 +5,15 @@ use skillhost::{DescriptionSource, EffectiveGrant, FolderAccess, Limits, Line};
 use skillhost_program::inspect::secret_line;
 use skillhost_program::terminal;
 
-use super::asked::Asked;
+use super::compared_needs::ComparedNeeds;
 use super::{NONE, allowed_word, network, private_addresses};
 
 /// Returns the table, and a line about the tools without a row.
-pub(super) fn lines(grants: &[(&EffectiveGrant, Asked)]) -> Vec<Line> {
+pub(super) fn lines(grants: &[(&EffectiveGrant, ComparedNeeds)]) -> Vec<Line> {
     let mut rows = Vec::new();
     let mut unchanged = 0;
-    for (grant, asked) in grants {
-        let differences = differences(grant, asked);
+    for (grant, needs) in grants {
+        let differences = differences(grant, needs);
         unchanged += usize::from(differences.is_empty());
         let row =
             |(setting, value): (&str, String)| [grant.tool.clone(), setting.to_owned(), value];
@@ -37,7 +37,7 @@ pub(super) fn lines(grants: &[(&EffectiveGrant, Asked)]) -> Vec<Line> {
 }
 
 /// Returns each setting that differs from its default.
-fn differences(grant: &EffectiveGrant, asked: &Asked) -> Vec<(&'static str, String)> {
+fn differences(grant: &EffectiveGrant, needs: &ComparedNeeds) -> Vec<(&'static str, String)> {
     let is_built_in = !grant.origin.ends_with(".wasm");
     let mut differences = Vec::new();
     let mut add_if_different = |setting, value: String, default: &str| {
@@ -66,12 +66,12 @@ fn differences(grant: &EffectiveGrant, asked: &Asked) -> Vec<(&'static str, Stri
         grant.view.name().to_owned(),
         FolderAccess::default().name(),
     );
-    add_if_different("network", network(grant, asked), NONE);
+    add_if_different("network", network(grant, needs), NONE);
     add_if_different("private addresses", private_addresses(grant), "");
     for secret in grant.network.secrets() {
         add_if_different("secret", secret_line(secret).to_string(), "");
     }
-    for line in asked.powers() {
+    for line in needs.powers() {
         add_if_different("asks for", line.to_string(), "");
     }
     let defaults = Limits::default();

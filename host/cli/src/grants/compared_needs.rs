@@ -10,50 +10,51 @@ use skillhost_program::terminal::format_line;
 
 /// The needs of a component, and how far its grant covers them.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct ComparedNeeds {
     /// True if the component can send requests. `None` if it cannot be read.
     pub(super) sends_requests: Option<bool>,
-    /// The reason why its needs cannot be read.
-    pub(super) ignored_for: Option<String>,
-    network: Vec<AskedPower>,
-    secrets: Vec<AskedPower>,
+    /// The reason why the needs are unknown, or `None` if they are known.
+    pub(super) unknown_reason: Option<String>,
+    network: Vec<NeededPower>,
+    secrets: Vec<NeededPower>,
 }
 
-/// A rule or secret that is asked for.
-struct AskedPower {
+/// A rule or secret that the component asks for.
+struct NeededPower {
     line: Line,
     json: Value,
     coverage: Coverage,
 }
 
-impl Asked {
+impl ComparedNeeds {
     /// Compares the needs of a component with its grant.
     pub(super) fn new(declared: &Result<DeclaredNeeds, String>, grant: &NetworkGrant) -> Self {
         let declared = match declared {
             Ok(declared) => declared,
             Err(why) => {
                 return Self {
-                    ignored_for: Some(why.clone()),
+                    unknown_reason: Some(why.clone()),
                     ..Self::default()
                 };
             }
         };
-        let mut asked = Self {
+        let mut compared = Self {
             sends_requests: Some(declared.sends_requests),
             ..Self::default()
         };
         match &declared.needs {
-            Ok(needs) => asked.compare(needs, grant),
+            Ok(needs) => compared.compare(needs, grant),
             Err(why) => {
                 let section = Needs::SECTION;
-                asked.ignored_for = Some(format!("the section `{section}` is ignored: {why}"));
+                compared.unknown_reason =
+                    Some(format!("the section `{section}` is ignored: {why}"));
             }
         }
-        asked
+        compared
     }
 
     fn compare(&mut self, needs: &Needs, grant: &NetworkGrant) {
-        let network = needs.network.iter().map(|need| AskedPower {
+        let network = needs.network.iter().map(|need| NeededPower {
             line: format_line!("requests {}: {}", need.rule, need.why),
             json: json!({"rule": need.rule.to_string(), "why": need.why}),
             coverage: grant.coverage(&need.rule),
@@ -62,7 +63,7 @@ impl Asked {
         let secrets = needs.secrets.iter().map(|need| {
             let mut json = secret_json(&need.secret);
             json["why"] = need.why.clone().into();
-            AskedPower {
+            NeededPower {
                 line: format_line!("{}: {}", secret_line(&need.secret), need.why),
                 json,
                 coverage: grant.secret_coverage(&need.secret),
@@ -73,8 +74,8 @@ impl Asked {
 
     /// Returns lines for people. The list is empty if the component asks for nothing.
     pub(super) fn lines(&self) -> Vec<Line> {
-        if let Some(why) = &self.ignored_for {
-            return vec![format_line!("  asks for: {why}")];
+        if let Some(reason) = &self.unknown_reason {
+            return vec![format_line!("  asks for: unknown, because {reason}")];
         }
         let powers = self.powers();
         let mut lines: Vec<Line> = powers.map(|power| format_line!("    {power}")).collect();
@@ -87,25 +88,26 @@ impl Asked {
     /// Returns a line for each power that the component asks for, and whether it is granted. If its
     /// needs are unknown, the only line gives the reason.
     pub(super) fn powers(&self) -> impl Iterator<Item = Line> {
-        let why = self.ignored_for.iter().map(Line::new);
+        let reason = self.unknown_reason.iter();
+        let unknown = reason.map(|reason| format_line!("unknown, because {reason}"));
         let powers = self.network.iter().chain(&self.secrets);
-        why.chain(powers.map(AskedPower::line))
+        unknown.chain(powers.map(NeededPower::line))
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let to_json = |powers: &[AskedPower]| powers.iter().map(AskedPower::to_json).collect();
+        let to_json = |powers: &[NeededPower]| powers.iter().map(NeededPower::to_json).collect();
         let (network, secrets): (Value, Value) = (to_json(&self.network), to_json(&self.secrets));
         json!({"network": network, "secrets": secrets})
     }
 }
 
-impl AskedPower {
+impl NeededPower {
     fn line(&self) -> Line {
         let granted = match self.coverage {
             Coverage::Whole => "granted",
             Coverage::Part => "GRANTED IN PART",
             Coverage::None => "NOT GRANTED",
-            Coverage::Asks => "ASKS A PERSON",
+            Coverage::Consent => "ASKS A PERSON",
         };
         format_line!("{granted}: {}", self.line)
     }
@@ -116,7 +118,7 @@ impl AskedPower {
             Coverage::Whole => "yes",
             Coverage::Part => "part",
             Coverage::None => "no",
-            Coverage::Asks => "ask",
+            Coverage::Consent => "ask",
         }
         .into();
         json

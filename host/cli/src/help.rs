@@ -37,8 +37,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// The maximum number of columns, as for the options (`max_term_width`).
 const MAX_WIDTH: usize = 100;
 
-/// Returns the template of the help for a command with all verbs.
-pub(crate) fn template(verbs: Command) -> String {
+/// Returns the help template of the program. The verbs are subcommands of `program`.
+pub(crate) fn template(program: Command) -> String {
     let styles = Styles::styled();
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let width = terminal::width().min(MAX_WIDTH);
@@ -48,7 +48,7 @@ pub(crate) fn template(verbs: Command) -> String {
     for (title, names) in GROUPS {
         template.push_str(&format!("\n{header}{title}:{header:#}\n"));
         for name in names {
-            let about = verbs.find_subcommand(name).and_then(Command::get_about);
+            let about = program.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             let padding = " ".repeat(name_width - name.len());
             let mut start = format!("  {literal}{name}{literal:#}{padding}  ");

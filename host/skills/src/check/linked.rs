@@ -21,16 +21,16 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// skill.
 const MAX_ALL_BYTES: u64 = 16 << 20;
 
-/// The maximum number of files that a message counts in addition to the one that it names.
+/// The maximum number of other files that a message counts, as in "`c.md` and 3 other files".
 /// Guards against: a file with a thousand links, each compared with all others.
 const MAX_OTHERS: usize = 20;
 
 /// The maximum number of further files that a search of one linked file finds.
 const MAX_FURTHER: usize = MAX_OTHERS + 1;
 
-/// The maximum number of look-ups for one skill: of names in the body, of names in other files, and
-/// of links in other files, each counted alone. Guards against: paths through many symlinks, which
-/// take milliseconds each.
+/// The maximum number of look-ups of each kind for one skill. The kinds are: names in the body,
+/// names in other files, and links in other files. Guards against: paths through many symlinks,
+/// which take milliseconds each.
 const MAX_LOOKUPS: usize = 1_000;
 
 /// The rules for linked files.
@@ -43,19 +43,20 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "reference-depth",
-        "A file that SKILL.md refers to names further files that SKILL.md does not.",
+        "SKILL.md refers to a file that names further files, which SKILL.md does not name.",
         "Refer to them in SKILL.md. The specification recommends references one level deep: a \
          model that follows a chain of files may read only a part of them.",
     ),
 ];
 
-/// A Markdown file that SKILL.md, or a file in this list, names.
+/// A Markdown file that SKILL.md or another linked file names.
 struct Linked {
     /// The path in the skill's folder.
     path: PathBuf,
     /// The line of SKILL.md that leads to it.
     line: u32,
-    /// True if a reference of the body leads to it, and not only its name in a text.
+    /// True if the body of SKILL.md has a reference to the file. False if the body only mentions
+    /// its name, or if only another file names it.
     is_reference: bool,
 }
 
@@ -64,8 +65,8 @@ struct Queue<'a> {
     folder: &'a Folder,
     files: VecDeque<Linked>,
     seen: BTreeSet<PathBuf>,
-    /// The line of SKILL.md from which names were no longer looked up.
-    cut: Option<u32>,
+    /// The line of SKILL.md that has, or leads to, the first name over the limit of look-ups.
+    first_skipped_line: Option<u32>,
 }
 
 impl Queue<'_> {
@@ -81,9 +82,12 @@ impl Queue<'_> {
         }
     }
 
-    /// Adds the files below the folders `parents` that a text names anywhere: in text, code or
-    /// HTML, in a link that looks like a template or a pattern, behind a variable, or beside other
-    /// letters. `lookups_left` is the number of names that may still be looked up.
+    /// Adds the files whose names are anywhere in some lines. Resolves each name against each of
+    /// the folders `parents`.
+    ///
+    /// Finds names in text, code and HTML, in links such as `a{x}.md` or `a*.md`, after a variable
+    /// such as `${A}/`, and between non-ASCII letters without blanks. `lookups_left` is the number
+    /// of names that may still be looked up.
     fn add_named<'t>(
         &mut self,
         lines: impl Iterator<Item = (&'t str, u32)>,
@@ -94,10 +98,10 @@ impl Queue<'_> {
         for (line, number) in lines {
             let words = line.split(|c: char| c.is_whitespace() || "()[]<>\"'`|=,;".contains(c));
             let slashes = line.replace('\\', "/");
-            let in_ascii =
+            let ascii_words =
                 slashes.split(|c: char| !(c.is_ascii_alphanumeric() || "._/-".contains(c)));
-            let in_ascii = in_ascii.map(|word| word.trim_start_matches('/'));
-            for word in words.chain(in_ascii) {
+            let ascii_words = ascii_words.map(|word| word.trim_start_matches('/'));
+            for word in words.chain(ascii_words) {
                 let word = word.split(['#', '?']).next().unwrap_or_default();
                 let word = word
                     .trim_end_matches(['.', ':', '!'])
@@ -110,7 +114,7 @@ impl Queue<'_> {
                         continue;
                     }
                     if *lookups_left == 0 {
-                        self.cut.get_or_insert(number);
+                        self.first_skipped_line.get_or_insert(number);
                         return;
                     }
                     *lookups_left -= 1;
@@ -152,8 +156,11 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the findings for the Markdown files that a body refers to. Files that it only mentions,
-/// and those that the found files name, are searched for hidden text too.
+/// Returns the findings for the Markdown files that a body leads to.
+///
+/// Searches three kinds of files for hidden text: files in `references`, files whose names are
+/// elsewhere in the body, and files that an already found file names. Also reports which files in
+/// `references` name further files.
 pub(super) fn findings<'a>(
     folder: &Folder,
     split: &Split<'_>,
@@ -177,7 +184,7 @@ pub(super) fn findings<'a>(
         folder,
         files: VecDeque::new(),
         seen: BTreeSet::new(),
-        cut: None,
+        first_skipped_line: None,
     };
     for reference in references {
         if let Some(path) = normalised(root, &reference.path) {
@@ -220,14 +227,14 @@ pub(super) fn findings<'a>(
         let lines = text.lines().map(|line| (line, linked.line));
         queue.add_named(lines, &[parent, root], &mut names_left);
     }
-    findings.extend(limit_findings(reader.unchecked, queue.cut));
+    findings.extend(limit_findings(reader.unchecked, queue.first_skipped_line));
     findings
 }
 
 /// Returns the findings that some files were not searched.
 fn limit_findings(
     unchecked: Option<(u32, usize)>,
-    cut: Option<u32>,
+    first_skipped_line: Option<u32>,
 ) -> impl Iterator<Item = Finding> {
     let unchecked = unchecked.map(|(line, count)| {
         let message = format!(
@@ -237,14 +244,15 @@ fn limit_findings(
         );
         Finding::warning("linked-unchecked", Some(line), message)
     });
-    let cut = cut.map(|line| {
+    let skipped = first_skipped_line.map(|line| {
         let message = format!(
-            "not all names of Markdown files were looked up to search the files for hidden text: \
-             at most {MAX_LOOKUPS} in the body, and {MAX_LOOKUPS} in other files, are"
+            "some names of Markdown files were not looked up, so their files may not have been \
+             searched for hidden text: the limits are {MAX_LOOKUPS} names in the body, and \
+             {MAX_LOOKUPS} in other files"
         );
         Finding::warning("linked-unchecked", Some(line), message)
     });
-    unchecked.into_iter().chain(cut)
+    unchecked.into_iter().chain(skipped)
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
@@ -432,8 +440,9 @@ mod tests {
             ),
         ] {
             let found = found(&files);
-            let message = "not all names of Markdown files were looked up to search the files for \
-                           hidden text: at most 1000 in the body, and 1000 in other files, are";
+            let message = "some names of Markdown files were not looked up, so their files may \
+                           not have been searched for hidden text: the limits are 1000 names in \
+                           the body, and 1000 in other files";
             let expected = ("linked-unchecked", None, line, message.to_owned());
             assert_eq!(found, [expected], "{files:?}");
         }

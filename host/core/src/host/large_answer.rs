@@ -14,13 +14,15 @@ const LARGE: usize = 100_000;
 /// The built-in tools whose answer is the text of one file.
 const FILE_READERS: [&str; 4] = ["read_file_in_skill", LINE_READER, "read_skill", "get_skill"];
 
-/// The bound of one call's answer for a model, and the notes about a larger answer.
+/// The bound of one call's answer for a model.
 ///
-/// The default cuts nothing and adds no note.
+/// It also decides whether a large answer gets a note about its size. The default cuts nothing and
+/// adds no note.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerBound {
     max: Option<usize>,
-    has_notes: bool,
+    /// True if an answer above [`LARGE`] gets a note. A cut answer always gets one.
+    has_size_note: bool,
     /// True if the caller can read the rest of the answer with [`LINE_READER`].
     is_readable_in_parts: bool,
 }
@@ -31,7 +33,7 @@ impl Host {
         let served = self.tool(tool).ok();
         AnswerBound {
             max: self.0.model_output,
-            has_notes: served.is_some_and(|served| served.gives_help),
+            has_size_note: served.is_some_and(|served| served.gives_help),
             is_readable_in_parts: self.reads_in_parts(tool, arguments),
         }
     }
@@ -62,7 +64,8 @@ impl AnswerBound {
         let max = self.max.filter(|max| *max < total)?;
         let end = end_within(text, max);
         let next_line = text[end..].split('\n').next().unwrap_or_default();
-        // Each answer would cut a longer line, so no tool can read the rest.
+        // If the next line is longer than the bound, each answer with it is cut too, and no tool
+        // can read the rest.
         let ends_with_line = end == 0 || text[..end].ends_with('\n');
         let next_line_fits = ends_with_line && next_line.len() < max;
         text.truncate(end);
@@ -95,7 +98,7 @@ impl AnswerBound {
 
     /// Returns the note about a large answer that is not cut.
     pub fn note(&self, bytes: usize) -> Option<String> {
-        if bytes <= LARGE || !self.has_notes {
+        if bytes <= LARGE || !self.has_size_note {
             return None;
         }
         let advice = if self.is_readable_in_parts {
@@ -127,7 +130,7 @@ mod tests {
     fn bound(max: Option<usize>) -> AnswerBound {
         AnswerBound {
             max,
-            has_notes: true,
+            has_size_note: true,
             is_readable_in_parts: true,
         }
     }
@@ -184,7 +187,7 @@ mod tests {
         let note = bound(None).note(LARGE + 1).unwrap();
         assert!(note.contains("100001 bytes") && note.contains(LINE_READER));
         let silent = AnswerBound {
-            has_notes: false,
+            has_size_note: false,
             ..bound(Some(1))
         };
         assert_eq!(silent.note(usize::MAX), None);

@@ -169,12 +169,13 @@ fn source_modules(folder: &Path) -> Vec<PathBuf> {
     modules
 }
 
-/// Checks whether a line is about npm's own code: a stack trace, or the members of an error.
+/// Checks whether a line shows internals of npm: a stack trace, the members of an error, or the
+/// path of its log.
 pub(super) fn is_npm_noise(line: &str) -> bool {
     let Some(text) = line.strip_prefix("npm error") else {
         return false;
     };
-    // npm's own messages have one space before them.
+    // A message for people has one space before it.
     text.starts_with("   ")
         || ["", "}"].contains(&text.trim())
         || text.contains("A complete log of this run")

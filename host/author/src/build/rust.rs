@@ -45,8 +45,8 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Buil
             .fix("the first build needs cargo's registry, and so do changed dependencies");
         match project.text("Cargo.toml") {
             Ok(text) if text.contains("skillhost-guest") => error.fix(
-                "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
-                 new`, and change its line in `Cargo.toml`",
+                "if `skillhost-guest` was not found, copy the folder `sdk` from a new project of \
+                 `skillhost new`, and write `skillhost-guest = { path = \"sdk\" }` in `Cargo.toml`",
             ),
             _ => error,
         }

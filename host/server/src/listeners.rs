@@ -1,4 +1,4 @@
-//! The sockets that a server listens on: one TCP socket, one for each loopback address, or a Unix
+//! The sockets that a server listens on: one for a TCP address, two for `localhost`, or one Unix
 //! socket. They are bound before the server runs, because a confined process cannot bind any.
 
 use std::fmt;

@@ -118,7 +118,7 @@ fn odd_host(folders: &Folders) -> Host {
 }
 
 #[test]
-fn huge_or_hidden_descriptions_stay_within_the_budgets() {
+fn output_with_odd_descriptions_stays_within_limits() {
     let folders = odd_skills();
     let host = odd_host(&folders);
     let names = [

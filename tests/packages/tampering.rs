@@ -19,7 +19,8 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// A change, then the exit code, the arguments and a part of the error of a verb.
+/// A change to make, the expected exit code, the arguments of the program that runs next, and a
+/// part of its expected error.
 type Case<'c> = (Box<dyn Fn(&User) + 'c>, i32, &'c [&'c str], String);
 
 const CALL: &[&str] = &[
@@ -35,7 +36,8 @@ const ROLLBACK: &[&str] = &["rollback", "csv"];
 const READ: &[&str] = &["call", "read_skill", "skill_name=report"];
 const ROLLBACK_SKILL: &[&str] = &["rollback", "report"];
 
-/// Makes each change in the same state, and checks that the verb refuses it and writes nothing.
+/// Makes each change in the same state, and checks that the program then refuses it and writes
+/// nothing.
 fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
     let folder = user.program.folder.path();
     let state = State::read(folder);
@@ -104,10 +106,13 @@ fn changed_locks_are_refused() {
     let user = updated_user();
     let text = user.lock();
     let digest = |key: &str, at: usize| lock_value(&text, key, at);
-    let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
+    let [
+        [new_manifest, new_content, new_bundle],
+        [old_manifest, old_content, _],
+    ] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
     let missing = format!("sha256:{}", "0".repeat(64));
     let signer = format!("signer = \"{}\"", digest("signer", 0));
-    let bundle = format!("bundle = \"{}\"\n", new[2]);
+    let bundle = format!("bundle = \"{new_bundle}\"\n");
     let source = user.reference();
     let entry = &text[text.find("[[component]]").unwrap()..text.find("[[previous]]").unwrap()];
     let previous = &text[text.find("[[previous]]").unwrap()..];
@@ -124,15 +129,15 @@ fn changed_locks_are_refused() {
         &user,
         vec![
             lock_case(
-                &new[0],
-                &old[0],
+                &new_manifest,
+                &old_manifest,
                 4,
                 CALL,
                 "it is a signature of another artifact",
             ),
             lock_case(
-                &new[1],
-                &old[1],
+                &new_content,
+                &old_content,
                 4,
                 CALL,
                 "names other bytes than the lock file",
@@ -163,14 +168,14 @@ fn changed_locks_are_refused() {
             ),
             lock_case(&signer, "signer = \"acme\"", 4, CALL, "is not `key:…`"),
             lock_case(
-                &new[2],
-                &new[0],
+                &new_bundle,
+                &new_manifest,
                 4,
                 CALL,
                 "the bundle has an unknown media type",
             ),
             lock_case(
-                &new[2],
+                &new_bundle,
                 &missing,
                 4,
                 CALL,
@@ -265,14 +270,14 @@ fn changed_locks_are_refused() {
             // A rollback copies `[[previous]]` into the lock, so it checks these values first.
             lock_case(
                 previous,
-                in_previous(&old[0], &new[0]),
+                in_previous(&old_manifest, &new_manifest),
                 4,
                 ROLLBACK,
                 "cannot roll back `csv`: the signature of the component `csv` is not valid",
             ),
             lock_case(
                 previous,
-                in_previous(&old[1], &missing),
+                in_previous(&old_content, &missing),
                 4,
                 ROLLBACK,
                 &format!("the store does not have {missing} of its earlier version"),
@@ -300,9 +305,12 @@ fn changed_locks_of_skills_are_refused() {
     let user = updated_skill_user();
     let text = user.lock();
     let digest = |key: &str, at: usize| lock_value(&text, key, at);
-    let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
+    let [
+        [new_manifest, new_content, new_bundle],
+        [old_manifest, old_content, old_bundle],
+    ] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
     let signer = format!("signer = \"{}\"", digest("signer", 0));
-    let bundle = format!("bundle = \"{}\"\n", new[2]);
+    let bundle = format!("bundle = \"{new_bundle}\"\n");
     let source = user.skill_reference();
     let (entry, previous) = text.split_at(text.find("[[previous]]").unwrap());
     let file_line = |entry: &str, name: &str| -> String {
@@ -351,15 +359,15 @@ fn changed_locks_of_skills_are_refused() {
             ),
             lock_case("\"SKILL.md\"", "\"../SKILL.md\"", 4, READ, "`..`"),
             lock_case(
-                &new[1],
-                &old[1],
+                &new_content,
+                &old_content,
                 4,
                 READ,
                 "the manifest of the skill `report` names other bytes than the lock file",
             ),
             lock_case(
-                &new[2],
-                &old[2],
+                &new_bundle,
+                &old_bundle,
                 4,
                 READ,
                 "it is a signature of another artifact",
@@ -409,7 +417,7 @@ fn changed_locks_of_skills_are_refused() {
             // A rollback copies `[[previous]]` into the lock, so it checks these values first.
             lock_case(
                 previous,
-                in_previous(&old[0], &new[0]),
+                in_previous(&old_manifest, &new_manifest),
                 4,
                 ROLLBACK_SKILL,
                 "cannot roll back `report`: the signature of the skill `report` is not valid",
@@ -692,8 +700,8 @@ fn changed_registries_are_refused() {
     };
     let layer = next["layers"][0].clone();
     let layers = |layers: Value| tag(&manifest(layers));
-    // Sets the tag to `next`, and replaces the answer to each request with this part in its first
-    // line.
+    // Sets the tag to `next`, and answers a request with these bytes if its first line contains
+    // `request_part`.
     let replace_answer = |request_part: String, answer_bytes: Vec<u8>| {
         let set_tag = tag(&next);
         move |user: &User| {

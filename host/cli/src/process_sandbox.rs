@@ -359,7 +359,7 @@ fn broker_policy(
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
         log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
         consent: consent_file(config).map(|file| EncodedPath(file.to_owned())),
-        requests: needs.requests.clone().map(EncodedPath),
+        package_request_file: needs.requests.clone().map(EncodedPath),
         socket: needs.socket.map(|socket| EncodedPath(socket.to_owned())),
         child_task: COMPILE_ARGUMENT.to_owned(),
         child_variables: vec![EXPLICIT_CHECKS.to_owned()],
@@ -392,8 +392,8 @@ impl Broker for HostBroker {
         self.0.append_consent(line)
     }
 
-    fn append_request(&self, line: &str) -> io::Result<()> {
-        self.0.append_request(line)
+    fn append_package_request(&self, line: &str) -> io::Result<()> {
+        self.0.append_package_request(line)
     }
 
     fn start(
@@ -569,7 +569,10 @@ mod tests {
         assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
         assert_eq!(policy.blobs.unwrap().path, Path::new("sha256"));
         assert_eq!(policy.skills.unwrap().path, Path::new("skills"));
-        assert_eq!(policy.requests.unwrap().0, Path::new("requests"));
+        assert_eq!(
+            policy.package_request_file.unwrap().0,
+            Path::new("requests")
+        );
         assert_eq!(policy.child_task, COMPILE_ARGUMENT);
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);
         assert_eq!(policy.child_time, Duration::from_secs(7));

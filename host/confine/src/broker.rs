@@ -65,7 +65,7 @@ pub struct BrokerPolicy {
     /// The consent file, to which the broker appends lines.
     pub consent: Option<EncodedPath>,
     /// The file of requests for packages, to which the broker appends lines.
-    pub requests: Option<EncodedPath>,
+    pub package_request_file: Option<EncodedPath>,
     /// The Unix socket that the broker removes at the end.
     pub socket: Option<EncodedPath>,
     /// The only argument of child processes, which names their task.
@@ -86,7 +86,7 @@ pub struct AllowedPath {
     /// The path. It is resolved anew at each request.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// True if the broker also opens the targets of symlinks directly in the folder.
+    /// True if the broker also opens the targets of symlinks that are directly in the folder.
     pub follows_links: bool,
     /// The users whose symlinks in the path the broker follows. `None` allows all users.
     pub link_owners: Option<Vec<u32>>,
@@ -125,7 +125,7 @@ enum Request {
     /// Append a line to the consent file.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendWantedPackage { line: String },
+    AppendPackageRequest { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -233,9 +233,9 @@ impl BrokerClient {
     ///
     /// Fails if the policy has no such file, the line is not a request, too many requests have been
     /// written, or the line cannot be written.
-    pub fn append_request(&self, line: &str) -> io::Result<()> {
+    pub fn append_package_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendWantedPackage { line }, &[])?;
+        self.request(&Request::AppendPackageRequest { line }, &[])?;
         Ok(())
     }
 
@@ -303,16 +303,16 @@ impl BrokerClient {
         if message.len() > MAX_REQUEST_BYTES {
             return Err(Errno::NAMETOOLONG.into());
         }
-        let name_ended_broker = |error: io::Error| match error.kind() {
+        let detect_broker_end = |error: io::Error| match error.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
                 broker_ended()
             }
             _ => error,
         };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), Kind::Request, &message, descriptors).map_err(name_ended_broker)?;
+        send(socket.as_fd(), Kind::Request, &message, descriptors).map_err(detect_broker_end)?;
         let (answer, mut opened) =
-            receive(socket.as_fd(), ANSWER_BYTES).map_err(name_ended_broker)?;
+            receive(socket.as_fd(), ANSWER_BYTES).map_err(detect_broker_end)?;
         let Message { kind, bytes } = answer.ok_or_else(broker_ended)?;
         let number = bytes.try_into().map_err(|_| ErrorKind::InvalidData)?;
         match (kind, i32::from_le_bytes(number)) {

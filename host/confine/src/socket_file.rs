@@ -69,7 +69,8 @@ mod tests {
         let _third = UnixListener::bind(&path).unwrap();
         drop(file);
         assert!(path.exists());
-        // Another folder replaces the one that holds the socket.
+        // The socket's folder is moved, and a symlink to a folder with the same socket takes its
+        // place. Only the file in the moved folder is removed.
         let [folder, moved, other] = ["folder", "moved", "other"].map(|it| folder.path().join(it));
         for folder in [&folder, &other] {
             std::fs::create_dir(folder).unwrap();

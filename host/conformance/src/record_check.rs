@@ -7,7 +7,9 @@ use super::wording::{quoted, shortened};
 use skillhost::{Definition, Form, Output};
 use skillhost_sandbox::tool::arguments::{BoundedValidator, Mismatch};
 
-/// Checks that an answer's record is a JSON object that matches the output schema.
+/// Checks that an answer's details are a JSON object and that its record matches the output schema.
+///
+/// The host makes the record from the details that the tool returned, and adds the text and files.
 pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(), Reason> {
     let reason = |why: String, fix: &str| Reason {
         why,

@@ -91,7 +91,8 @@ fn number(schema: &Map<String, Value>) -> Value {
     let minimum = bound("minimum").or_else(|| bound("exclusiveMinimum")?.checked_add(1));
     let maximum = bound("maximum").or_else(|| bound("exclusiveMaximum")?.checked_sub(1));
     let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
-    // Chooses a multiple of `step` in the bounds: the lowest, or one near zero without a `minimum`.
+    // Chooses a multiple of `step` in the bounds: the lowest one, or one near zero if there is no
+    // `minimum`.
     let number = match (minimum, maximum) {
         (Some(minimum), _) => minimum.saturating_add(step - 1).div_euclid(step) * step,
         (None, Some(maximum)) if maximum < step => maximum.div_euclid(step).saturating_mul(step),

@@ -133,7 +133,7 @@ impl RequestFile {
     pub fn create(&self) -> anyhow::Result<()> {
         let folder = self.path.parent().unwrap_or(&self.path);
         own_folder(folder, &self.trust).with_context(|| self.cannot_use())?;
-        let created = named_file::append_request(&self.path, self.trust.opener(), "");
+        let created = named_file::append_package_request(&self.path, self.trust.opener(), "");
         created.with_context(|| self.cannot_use())
     }
 
@@ -279,7 +279,7 @@ impl RequestFile {
             "{}: it would have more than {MAX_BYTES} bytes; `skillhost requests --clear` empties it",
             self.cannot_use()
         );
-        let written = named_file::append_request(&self.path, self.trust.opener(), &line);
+        let written = named_file::append_package_request(&self.path, self.trust.opener(), &line);
         written.with_context(|| format!("cannot write to `{}`", self.path.display()))
     }
 

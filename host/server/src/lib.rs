@@ -256,8 +256,8 @@ impl Server {
         self
     }
 
-    /// Returns a notification that fires when most of many connections have ended. The caller can
-    /// then return their memory to the system.
+    /// Returns a notification that fires when most connections have ended after there were many.
+    /// The caller can then return their memory to the system.
     #[must_use]
     pub fn quiet(&self) -> Arc<Notify> {
         Arc::clone(&self.slots.quiet)

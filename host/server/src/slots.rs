@@ -3,8 +3,8 @@
 //! token. In each group, the oldest is evicted first. So a new peer gets a slot, however many
 //! others are silent.
 //!
-//! A few connections without a request stay while others have sent one. Otherwise each new
-//! connection would be evicted by the next before its request is read.
+//! While some connections have sent a request, a few that have sent none are spared. Otherwise each
+//! new connection would be evicted by the next before its request is read.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -24,9 +24,11 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The maximum size of two reserves: the slots that no connection can protect, and the connections
-/// without a request that stay while others have sent one. Guards against: peers with a token that
-/// leave no slot for probes, and many requests that leave new connections no time to send theirs.
+/// The maximum size of a reserve. There are two: the slots that no connection can protect, and the
+/// connections without a request that are spared while others have sent one.
+///
+/// Guards against: clients that protect all slots and leave none for probes, and frequent new
+/// connections that evict each other before they have sent a request.
 const MAX_RESERVE: usize = 16;
 
 /// The number of all slots divided by this is the reserve, at most [`MAX_RESERVE`].
@@ -36,7 +38,8 @@ const RESERVE_DIVISOR: usize = 4;
 /// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
-/// The number of connections whose memory is worth returning when most of them have ended.
+/// The minimum peak of connections for a notification when most of them have ended. The memory of
+/// fewer connections is not worth returning to the system.
 const MANY_CONNECTIONS: usize = 16;
 
 /// The number of leading bits of an IPv6 address that identify one peer. A host chooses the other
@@ -56,7 +59,8 @@ pub(crate) struct ConnectionSlots {
     table: Mutex<SlotTable>,
     /// The slots that clients can protect.
     protectable: Arc<Budget>,
-    /// Notified when most of many connections have ended.
+    /// Notified when three quarters of at least [`MANY_CONNECTIONS`] connections have ended. Their
+    /// memory can then be returned to the system.
     pub(crate) quiet: Arc<Notify>,
 }
 
@@ -222,14 +226,14 @@ impl ConnectionSlots {
     fn change(&self, id: u64, change: impl FnOnce(&mut SlotEntry, u64)) -> bool {
         let mut table = self.table();
         let event = table.next_event();
-        // Removing the entry first frees the slot that the connection itself protected.
+        // The entry is removed first, so that `table.protected` does not count it.
         let Some(mut entry) = table.remove(id) else {
             return false;
         };
         let client = entry.client.clone();
         change(&mut entry, event);
-        let is_free = table.protected + reserve(self.limit) < self.limit;
-        let mut fits = is_free || !entry.is_protected();
+        let can_protect = table.protected + reserve(self.limit) < self.limit;
+        let mut fits = can_protect || !entry.is_protected();
         if client != entry.client {
             entry.lease = None;
             if let Some(client) = entry.client.clone().filter(|_| fits) {
@@ -374,8 +378,10 @@ impl ConnectionSlot {
         });
     }
 
-    /// Marks that the last request came from no client. The next request through a trusted proxy
-    /// may come from another peer, which must not pay for the bytes of this one.
+    /// Marks that the last request came from no client.
+    ///
+    /// On a connection from a trusted proxy, this also discards the number of received bytes. The
+    /// next request may come from another peer, and these bytes must not count for its client.
     pub(crate) fn forget_client(&self) {
         self.slots.change(self.id, |entry, _| entry.client = None);
         if self.peer.is_none() {

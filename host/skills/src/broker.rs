@@ -32,7 +32,7 @@ pub trait Broker: Send + Sync {
     fn append_consent(&self, line: &str) -> io::Result<()>;
 
     /// Appends a line to the file of requests for packages. Creates the file if it is missing.
-    fn append_request(&self, line: &str) -> io::Result<()>;
+    fn append_package_request(&self, line: &str) -> io::Result<()>;
 
     /// Starts a child process for a task, with these streams as its stdin, stdout and stderr.
     fn start(
@@ -139,7 +139,7 @@ pub(crate) mod tests {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        fn append_request(&self, _: &str) -> io::Result<()> {
+        fn append_package_request(&self, _: &str) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

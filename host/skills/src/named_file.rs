@@ -131,9 +131,9 @@ pub fn append_consent(path: &Path, opener: &Opener, line: &str) -> io::Result<()
 /// # Errors
 ///
 /// Those of [`append_consent`].
-pub fn append_request(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
+pub fn append_package_request(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
     match opener.broker() {
-        Some(broker) => broker.append_request(line),
+        Some(broker) => broker.append_package_request(line),
         None => append(path, line),
     }
 }

@@ -14,8 +14,9 @@ const MAX_DESCRIPTION: usize = 1024;
 /// do not fit, skills are omitted.
 const MIN_DESCRIPTION: usize = 40;
 
-/// The maximum bytes of a name that a note uses as a cursor. Valid names have at most 64
-/// characters. Guards against: a name of apostrophes, because each takes seven bytes in XML.
+/// The maximum bytes of a name that the note on omitted skills gives as the cursor for
+/// `list_skills`. Valid names have at most 64 characters. Guards against: a name of apostrophes,
+/// because each takes seven bytes in XML.
 const MAX_CURSOR: usize = 64;
 
 /// The format of the section.
@@ -107,9 +108,9 @@ impl Section {
 
 /// Returns the section for all current skills.
 ///
-/// To fit the budget, it first removes repetition, then cuts descriptions to a common
-/// length, then omits the last skills by name. The section then says how many are omitted
-/// and which tool finds them.
+/// To fit the budget, it first removes the instruction to load the skill from each line, then cuts
+/// descriptions to a common length, then omits the last skills by name. The section then says how
+/// many are omitted and which tool finds them.
 pub fn section(catalog: &Catalog, style: Style, budget: usize, finder: SkillFinder) -> Section {
     section_of(catalog, catalog.names(), style, budget, finder)
 }
@@ -126,16 +127,17 @@ pub fn section_of(
     let mut skills = Vec::new();
     let mut min_cost = cost(style.frame().0) + cost(style.frame().1);
     let mut first_omitted = None;
-    let mut reading = ReadBudget::default();
+    let mut read_budget = ReadBudget::default();
     let mut unread = 0;
     while let Some(name) = names.next() {
-        if reading.is_spent() {
+        if read_budget.is_spent() {
             unread = names.len() + 1;
             break;
         }
-        let skill = catalog.read_within(&name, &mut reading);
+        let skill = catalog.read_within(&name, &mut read_budget);
         let Some(skill) = skill.filter(is_loadable) else {
-            reading.leave_out();
+            // No prompt lists this skill, so it is not one of the omitted skills.
+            read_budget.leave_out();
             continue;
         };
         min_cost += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
@@ -195,14 +197,14 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     if remaining.is_none_or(|remaining| bare.sum::<usize>() > remaining) {
         return false;
     }
-    let mut reading = ReadBudget::default();
+    let mut read_budget = ReadBudget::default();
     for name in names {
-        if reading.is_spent() {
+        if read_budget.is_spent() {
             return false;
         }
-        let skill = catalog.read_within(name, &mut reading);
+        let skill = catalog.read_within(name, &mut read_budget);
         let Some(skill) = skill.filter(is_loadable) else {
-            reading.leave_out();
+            read_budget.leave_out();
             continue;
         };
         let line = cost(&style.line(&skill, None));

@@ -129,7 +129,7 @@ impl ConfinedBroker {
         if let Some(EncodedPath(log)) = &policy.log {
             sandbox = sandbox.allow_create_files(parent(log));
         }
-        for EncodedPath(file) in policy.consent.iter().chain(&policy.requests) {
+        for EncodedPath(file) in policy.consent.iter().chain(&policy.package_request_file) {
             sandbox = sandbox.allow_create_files(parent(file));
         }
         let mut socket = None;
@@ -382,8 +382,8 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendWantedPackage { line } => {
-                self.append_request(&line).map(|()| Answer::Done)
+            Request::AppendPackageRequest { line } => {
+                self.append_package_request(&line).map(|()| Answer::Done)
             }
             Request::Start { environment } => self
                 .start(thread::Builder::new(), environment, exactly(descriptors)?)
@@ -466,8 +466,12 @@ impl BrokerProcess {
     }
 
     /// Appends a line to the file of requests for packages, as [`Self::append_consent`] does.
-    fn append_request(&mut self, line: &str) -> io::Result<()> {
-        let EncodedPath(requests) = self.policy.requests.as_ref().ok_or(Errno::ACCESS)?;
+    fn append_package_request(&mut self, line: &str) -> io::Result<()> {
+        let EncodedPath(requests) = self
+            .policy
+            .package_request_file
+            .as_ref()
+            .ok_or(Errno::ACCESS)?;
         if !is_package_request(line) {
             return Err(Errno::INVAL.into());
         }
@@ -866,8 +870,8 @@ mod tests {
         let file = folder.path().join("requests");
         let mut broker = broker();
         let line = "{\"request\":\"oci://registry.example/acme/csv:1\"}\n";
-        broker.append_request(line).unwrap_err();
-        broker.policy.requests = Some(EncodedPath(file.clone()));
+        broker.append_package_request(line).unwrap_err();
+        broker.policy.package_request_file = Some(EncodedPath(file.clone()));
         for wrong in [
             String::new(),
             line.trim_end().to_owned(),
@@ -878,13 +882,13 @@ mod tests {
             line.replace('}', ""),
             line.replace("csv", &"x".repeat(MAX_PACKAGE_REQUEST_BYTES)),
         ] {
-            broker.append_request(&wrong).unwrap_err();
+            broker.append_package_request(&wrong).unwrap_err();
         }
         assert!(!file.exists());
         for _ in 0..MAX_PACKAGE_REQUESTS {
-            broker.append_request(line).unwrap();
+            broker.append_package_request(line).unwrap();
         }
-        broker.append_request(line).unwrap_err();
+        broker.append_package_request(line).unwrap_err();
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(text, line.repeat(MAX_PACKAGE_REQUESTS));
         let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());

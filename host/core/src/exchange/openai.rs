@@ -63,7 +63,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     for (index, (tool_call, raw_call)) in tool_calls.zip(raw_calls).enumerate() {
         let place = || format!("`tool_calls[{index}]`");
         if tool_call.r#type.is_some_and(|kind| kind != "function") {
-            // The caller offers and answers calls of other types.
+            // The embedder offers tools of other types itself, and answers their calls.
             continue;
         }
         let Some(function) = tool_call.function else {
@@ -83,7 +83,7 @@ pub(super) fn message(answer: Answer) -> Value {
     message::tool_message(&id, &answer.name, &answer.text)
 }
 
-/// Returns a definition. It is strict if it has a schema for strict mode.
+/// Returns the tool in the format of chat completions, in strict mode if `strict` holds a schema.
 pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
     let is_strict = strict.is_some();
     let mut tool = json!({

@@ -90,7 +90,7 @@ pub(super) fn item(answer: Answer) -> Value {
     })
 }
 
-/// Returns a definition. It is strict if it has a schema for strict mode.
+/// Returns the tool in the format of the Responses API, in strict mode if `strict` holds a schema.
 pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
     // Without this key the service treats a definition as strict.
     let is_strict = strict.is_some();

@@ -52,7 +52,7 @@ fn many_new_folders_are_limited_and_all_watched() {
 }
 
 #[test]
-fn later_scans_take_half_of_thread() {
+fn later_scans_take_half_of_thread_time() {
     let (root, mut watcher) = scanned();
     for number in 0..2_000 {
         fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();

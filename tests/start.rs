@@ -214,7 +214,7 @@ fn lists_declared_tools_until_component_is_loaded() {
 }
 
 #[test]
-fn declared_tools_replace_no_loaded_tools() {
+fn declared_tools_do_not_replace_loaded_tools() {
     let start = Start::new().with_third_party();
     block_on(start.builder().build()).unwrap();
     let other = start.folders.outside.join("other.wasm");
@@ -234,7 +234,7 @@ fn declared_tools_replace_no_loaded_tools() {
 }
 
 #[test]
-fn grant_decides_duplicate_tool_before_compilation() {
+fn only_granted_component_serves_duplicate_tool() {
     // Two components define the same tool. Only the first is in the cache.
     for (granted, is_served_early, is_served) in [
         (Some("a.wasm"), true, true),
@@ -327,7 +327,7 @@ fn replaces_damaged_cache_entries() {
         ("cwasm", make_writable_by_all),
         ("tools", |entry| {
             let definitions = fs::read_to_string(entry);
-            // The checksum may not be UTF-8.
+            // An entry ends with a checksum, which may not be UTF-8.
             let definitions = definitions.unwrap_or_else(|_| "[]".to_owned());
             fs::write(entry, definitions.replace("Count", "Forget")).unwrap();
         }),
@@ -422,7 +422,7 @@ fn start_recompiles_lost_code() {
 }
 
 #[test]
-fn refuses_invalid_component_at_each_start() {
+fn refuses_unsupported_import_at_each_start() {
     let start = Start::new();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     fs::write(start.third_party(), wat::parse_str(http).unwrap()).unwrap();
@@ -439,7 +439,7 @@ fn refuses_invalid_component_at_each_start() {
 }
 
 #[test]
-fn reloads_tools_under_smaller_limits() {
+fn applies_smaller_limits_to_cached_components() {
     let start = Start::new().with_third_party();
     let mut small = Limits::default();
     small.table_elements = 10;

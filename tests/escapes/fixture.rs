@@ -29,7 +29,7 @@ const REFUSED: [i32; 4] = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EXDEV]
 /// The maximum time that the program runs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The outcome of a row.
+/// The outcome of a row of the table of escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -139,7 +139,7 @@ impl Fixture {
         }
     }
 
-    /// Creates targets with a grant of the network.
+    /// Creates targets, and starts servers to which the configuration grants requests.
     pub(crate) fn with_egress() -> Self {
         let mut fixture = Self::new();
         let servers = Servers::start();

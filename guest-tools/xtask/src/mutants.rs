@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: runs cargo-mutants on modules, and lists the mutants that no test
 //! catches.
 //!
-//! Works in the copy of `cargo xtask faults`. `tests/mutants.toml` lists the modules, and
-//! `.cargo/mutants.toml` the mutants that behave like the original.
+//! Works in the same copy of the checkout as `cargo xtask faults`. `tests/mutants.toml` lists the
+//! modules, and `.cargo/mutants.toml` the mutants that behave like the original.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ struct Modules {
     module: Vec<Module>,
 }
 
-/// A module that promises depend on.
+/// A module that promises of SPECIFICATION.md depend on.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Module {
@@ -124,7 +124,8 @@ fn try_module(
         Ok(())
     };
     let lists = output.join("mutants.out");
-    // A timeout counts as caught. The second run tries timed-out changes again, so collect sets.
+    // A timeout counts as caught. The second run tries timed-out changes again: the differences of
+    // sets below leave out those that the first run has counted.
     let caught = || lines(&lists, &["caught.txt", "timeout.txt"]);
     let missed = || lines(&lists, &["missed.txt"]);
     let (mut unit_caught, mut suite_caught) = (BTreeSet::new(), BTreeSet::new());

@@ -126,8 +126,9 @@ enum Verb {
     Audit(audit::AuditCommand),
 }
 
-/// Returns the command line, for its manual. It has the names of authors' verbs, without their
-/// options.
+/// Returns the definition of the command line, for the manual.
+///
+/// The definition has the names of authors' verbs, but not their options.
 pub fn command() -> Command {
     CommandLine::command()
 }
@@ -145,6 +146,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     if let Some(exit) = run_as_helper(&first) {
         return exit;
     }
+    // A stdio server starts a successor, which compiles what is left when the server ends early.
     let is_successor = first == warm::SUCCESSOR;
     if is_successor && !warm::has_work_left() {
         return Exit::Ok.into();
@@ -213,11 +215,10 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     // occupy a thread for many milliseconds, and small requests need the others. Without a number,
     // tokio reads one from the environment.
     runtime.worker_threads(processors() + 2);
-    // `audit show --follow` waits for signals.
     let needs_io = match &task {
         Task::Serve(_) => true,
         Task::Call(call) => call.sends_requests(),
-        // `respond` may send requests.
+        // `audit show --follow` waits for signals, and `respond` may send requests.
         Task::Other(command_line) => {
             matches!(command_line.verb, Verb::Audit(_) | Verb::Respond(_))
         }

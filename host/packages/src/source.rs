@@ -29,7 +29,7 @@ impl SkillSource {
         }
     }
 
-    /// Returns the source of exactly one version, by its manifest or its commit.
+    /// Returns this source with its version fixed to a manifest or a commit.
     ///
     /// A site has only one version, so its source stays the same.
     ///

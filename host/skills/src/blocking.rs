@@ -35,11 +35,11 @@ pub async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     let state = Arc::new(Work::default());
-    let started = Arc::clone(&state);
+    let current = Arc::clone(&state);
     let running = spawn_blocking(move || {
         // Dropped before `run` returns, because the caller may need the lease for its next work.
         let _lease = lease;
-        let _current = CurrentWork::begin(started);
+        let _current = CurrentWork::begin(current);
         work()
     });
     let _waiting = WaitingTask {
@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn wakes_abandoned_work_and_keeps_its_lease() {
         on_one_thread(async {
-            let (lease, leased) = mpsc::channel::<()>();
+            // `released` disconnects when the work drops its lease.
+            let (lease, released) = mpsc::channel::<()>();
             let (report, reported) = mpsc::channel();
             let (end, ended) = mpsc::channel::<()>();
             let (start, started) = mpsc::channel();
@@ -165,9 +166,9 @@ mod tests {
             };
             abandon(lease, work, || assert!(!started.recv().unwrap())).await;
             reported.recv().unwrap();
-            assert_eq!(leased.try_recv(), Err(mpsc::TryRecvError::Empty));
+            assert_eq!(released.try_recv(), Err(mpsc::TryRecvError::Empty));
             drop(end);
-            assert!(leased.recv().is_err());
+            assert!(released.recv().is_err());
             // The next work of the thread is not abandoned.
             assert!(!run((), is_abandoned).await.unwrap());
         });
@@ -178,10 +179,10 @@ mod tests {
         on_one_thread(async {
             let (end, ended) = mpsc::channel::<()>();
             abandon((), move || ended.recv(), || ()).await;
-            let (lease, leased) = mpsc::channel::<()>();
+            let (lease, released) = mpsc::channel::<()>();
             abandon(lease, || panic!("started"), || ()).await;
             drop(end);
-            assert!(leased.recv().is_err());
+            assert!(released.recv().is_err());
             assert_eq!(run((), || 7).await.unwrap(), 7);
         });
     }
@@ -189,9 +190,9 @@ mod tests {
     #[test]
     fn releases_lease_before_it_returns() {
         on_one_thread(async {
-            let (lease, leased) = mpsc::channel::<()>();
+            let (lease, released) = mpsc::channel::<()>();
             run(lease, || ()).await.unwrap();
-            assert_eq!(leased.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+            assert_eq!(released.try_recv(), Err(mpsc::TryRecvError::Disconnected));
         });
     }
 }

@@ -10,7 +10,7 @@ use skillhost::frontmatter::{self, Frontmatter, KEYS, MAX_FRONTMATTER_BYTES, Rea
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {
-    // A listing replaces invalid UTF-8 like this.
+    // `peek_skill_md` replaces invalid UTF-8 like this.
     let text = &*String::from_utf8_lossy(data);
     let reading = frontmatter::read(text);
     let last_line = 1 + text.matches('\n').count();
@@ -70,7 +70,8 @@ fn check_message(message: &str, text: &str) {
 }
 
 /// Checks that no key occurs twice, that no unknown key belongs to the format, and that values are
-/// trimmed and not longer than their source.
+/// trimmed and at most three times as long as the frontmatter. A decoded escape can be longer than
+/// its source.
 fn check_values(reading: &Reading<'_>, yaml: &str) {
     let found = &reading.frontmatter;
     for (index, pair) in found.unknown.iter().enumerate() {

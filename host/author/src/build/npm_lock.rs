@@ -17,8 +17,8 @@ use super::project::MAX_TEXT_BYTES;
 const MANIFEST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 
-/// The members of a manifest, and of a locked package, that name other packages. npm prefers
-/// these versions to the locked ones.
+/// The members of a manifest, and of a locked package, that map names of packages to versions.
+/// npm prefers those versions to the locked ones.
 const DEPENDENCIES: [&str; 5] = [
     "dependencies",
     "devDependencies",
@@ -30,8 +30,8 @@ const DEPENDENCIES: [&str; 5] = [
 /// Refuses a folder whose manifest or lock file names anything but packages of a registry.
 ///
 /// Also removes the addresses of packages from the lock file, so that npm asks the registry
-/// that the user has configured. Guards against: a project that replaces the compiler with its own,
-/// by a path or an address.
+/// that the user has configured. Guards against: a project that names its own code as the package
+/// of the compiler, which a build runs.
 pub(super) fn restrict_to_registry(folder: &Path) -> Result<(), BuildError> {
     let (manifest, mut lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
     let version = lock.get("lockfileVersion").and_then(Value::as_u64);

@@ -742,7 +742,7 @@ fn unloadable() -> [(Vec<u8>, &'static str); 3] {
     let built_in = repository().join("guest-tools/dist/read_skill.wasm");
     [
         (b"text".to_vec(), "is not a component"),
-        (fs::read(built_in).unwrap(), "which `the host` has too"),
+        (fs::read(built_in).unwrap(), "which the host has too"),
         (
             with_custom_section(count_lines(), "version", "2"),
             "which `aaa` has too",

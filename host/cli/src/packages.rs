@@ -440,15 +440,16 @@ pub(crate) fn check_tools<'l>(
     locked: &LockedComponent,
     others: impl Iterator<Item = &'l LockedComponent>,
 ) -> anyhow::Result<()> {
-    let mut owners: BTreeMap<&str, &str> = embedded::names().map(|it| (it, "the host")).collect();
+    let mut owners: BTreeMap<&str, Option<&str>> = embedded::names().map(|it| (it, None)).collect();
     for other in others.filter(|other| other.name != locked.name) {
         let tools = other.tools.iter();
-        owners.extend(tools.map(|tool| (tool.as_str(), other.name.as_str())));
+        owners.extend(tools.map(|tool| (tool.as_str(), Some(other.name.as_str()))));
     }
     for tool in &locked.tools {
         if let Some(owner) = owners.get(tool.as_str()) {
+            let owner = owner.map_or("the host".to_owned(), |name| format!("`{name}`"));
             bail!(
-                "the component of `{}` has the tool `{}`, which `{owner}` has too",
+                "the component of `{}` has the tool `{}`, which {owner} has too",
                 locked.source,
                 quote(tool)
             );

@@ -88,8 +88,10 @@ fn kind(schema: &Map<String, Value>) -> Option<&str> {
 
 fn number(schema: &Map<String, Value>) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
-    let minimum = bound("minimum").or_else(|| bound("exclusiveMinimum")?.checked_add(1));
-    let maximum = bound("maximum").or_else(|| bound("exclusiveMaximum")?.checked_sub(1));
+    let above = bound("exclusiveMinimum").and_then(|bound| bound.checked_add(1));
+    let below = bound("exclusiveMaximum").and_then(|bound| bound.checked_sub(1));
+    let minimum = bound("minimum").into_iter().chain(above).max();
+    let maximum = bound("maximum").into_iter().chain(below).min();
     let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
     // Chooses a multiple of `step` in the bounds: the lowest one, or one near zero if there is no
     // `minimum`.
@@ -163,6 +165,14 @@ mod tests {
             (json!({"type": ["null", "integer"]}), json!(1)),
             (json!({"type": "integer", "minimum": 5}), json!(5)),
             (json!({"type": "integer", "exclusiveMinimum": 5}), json!(6)),
+            (
+                json!({"type": "integer", "minimum": 2, "exclusiveMinimum": 5}),
+                json!(6),
+            ),
+            (
+                json!({"type": "integer", "maximum": 2, "exclusiveMaximum": -5}),
+                json!(-6),
+            ),
             (json!({"type": "number", "maximum": -2}), json!(-2)),
             (
                 json!({"type": "integer", "minimum": 5, "multipleOf": 4}),

@@ -63,11 +63,11 @@ impl AnswerBound {
         let total = text.len();
         let max = self.max.filter(|max| *max < total)?;
         let end = end_within(text, max);
-        let next_line = text[end..].split('\n').next().unwrap_or_default();
+        let next_line = text[end..].split_inclusive('\n').next().unwrap_or_default();
         // If the next line is longer than the bound, each answer with it is cut too, and no tool
         // can read the rest.
         let ends_with_line = end == 0 || text[..end].ends_with('\n');
-        let next_line_fits = ends_with_line && next_line.len() < max;
+        let next_line_fits = ends_with_line && next_line.len() <= max;
         text.truncate(end);
         // Truncating keeps the capacity of the whole text.
         text.shrink_to_fit();
@@ -167,6 +167,8 @@ mod tests {
         for (text, max, is_readable) in [
             ("one\ntwo\n", 4, true),
             ("one\ntwo\nthree", 8, true),
+            ("one\nthree", 5, true),
+            ("one\nthree\n", 5, false),
             ("one\nthree\n", 4, false),
             ("three\none\n", 4, false),
             ("\nthree", 3, false),

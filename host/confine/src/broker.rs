@@ -338,7 +338,9 @@ impl BrokeredChild {
             return Ok(Some(ExitStatus::from_raw(libc::SIGKILL)));
         };
         let mut status = [0; 4];
-        match rustix::net::recv(control, &mut status, RecvFlags::DONTWAIT) {
+        // Leaves the status in the socket, for the next call.
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        match rustix::net::recv(control, &mut status, flags) {
             Ok((_, 4)) => Ok(Some(ExitStatus::from_raw(i32::from_le_bytes(status)))),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Ok(_) => Err(broker_ended()),

@@ -9,7 +9,7 @@
 //! the text before it.
 //!
 //! Prints the rates of all queries, of each label, and of each half of the queries. The halves are
-//! `even` and `odd` lines, counted from zero. A change that was chosen with one half can be checked
+//! `even` and `odd` lines, counted from one. A change that was chosen with one half can be checked
 //! with the other.
 
 use std::collections::BTreeMap;
@@ -35,9 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
     let text = std::fs::read_to_string(queries)?;
-    for (number, line) in text.lines().enumerate() {
+    for (number, line) in (1..).zip(text.lines()) {
         let [label, query, right_skills] = line.split('\t').collect::<Vec<_>>()[..] else {
-            return Err(format!("line {}: not three columns", number + 1).into());
+            return Err(format!("line {}: not three columns", number).into());
         };
         let start = Instant::now();
         let result = index.search(query, MAX_HITS, &|_| true);
@@ -68,9 +68,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{label}: {found} of {all}, {rate:.3}");
     }
     times.sort();
+    let median = times.get(times.len() / 2).ok_or("there are no queries")?;
     println!(
-        "median {:.2?}, longest {:.2?}",
-        times[times.len() / 2],
+        "median {median:.2?}, longest {:.2?}",
         times[times.len() - 1]
     );
     Ok(())

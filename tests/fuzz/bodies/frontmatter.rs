@@ -69,7 +69,7 @@ fn check_message(message: &str, text: &str) {
     assert!(!message.contains(char::is_control), "{message:?}: {text:?}");
 }
 
-/// Checks that no key occurs twice, that no unknown key belongs to the format, and that values are
+/// Checks that no unknown key occurs twice or belongs to the format, and that values are
 /// trimmed and at most three times as long as the frontmatter. A decoded escape can be longer than
 /// its source.
 fn check_values(reading: &Reading<'_>, yaml: &str) {

@@ -3,8 +3,9 @@
 //! token. In each group, the oldest is evicted first. So a new peer gets a slot, however many
 //! others are silent.
 //!
-//! While some connections have sent a request, a few that have sent none are spared. Otherwise each
-//! new connection would be evicted by the next before its request is read.
+//! While some connections have sent a request, those that have sent none are spared if they are at
+//! most half of all. Otherwise each new connection would be evicted by the next before its request
+//! is read.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -24,11 +25,8 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The maximum size of a reserve. There are two: the slots that no connection can protect, and the
-/// connections without a request that are spared while others have sent one.
-///
-/// Guards against: clients that protect all slots and leave none for probes, and frequent new
-/// connections that evict each other before they have sent a request.
+/// The maximum size of the reserve: the slots that no connection can protect. Guards against:
+/// clients that protect all slots and leave none for probes.
 const MAX_RESERVE: usize = 16;
 
 /// The number of all slots divided by this is the reserve, at most [`MAX_RESERVE`].
@@ -37,6 +35,13 @@ const RESERVE_DIVISOR: usize = 4;
 /// The number of all slots divided by this is the limit for the unprotected connections of one
 /// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
+
+/// The number of all slots, or of those of one address or user, divided by this is the number of
+/// connections without a request that are spared while others have sent one.
+///
+/// Guards against: connections that stay open after a request without a token, and leave so few
+/// slots to others that a flood of new connections evicts each one before its handshake ends.
+const SPARED_DIVISOR: usize = 2;
 
 /// The minimum peak of connections for a notification when most of them have ended. The memory of
 /// fewer connections is not worth returning to the system.
@@ -166,9 +171,9 @@ impl ConnectionSlots {
         let peer_order = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));
         let peer_limit = peer_limit(self.limit);
         let evicted = match peer_order {
-            Some(order) if order.len() >= peer_limit => order.first(reserve(peer_limit)),
+            Some(order) if order.len() >= peer_limit => order.first(peer_limit / SPARED_DIVISOR),
             _ if table.connections.len() >= self.limit => {
-                Some(table.unprotected.first(reserve(self.limit))?)
+                Some(table.unprotected.first(self.limit / SPARED_DIVISOR)?)
             }
             _ => None,
         };

@@ -57,10 +57,10 @@ fn evicts_oldest_silent_unprotected_connection() {
             connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
         }
     };
-    // While other connections have sent a request, two without one are spared.
+    // While other connections have sent a request, four without one are spared.
     acquire(14..16, &mut connections);
-    let open_now = are_open([1, 4, 10, 14, 15].map(|index| &connections[index]));
-    assert_eq!(open_now, [false, true, false, true, true]);
+    let open_now = are_open([1, 4, 10, 11, 14, 15].map(|index| &connections[index]));
+    assert_eq!(open_now, [false, true, true, false, true, true]);
     drop(protection);
     acquire(16..17, &mut connections);
     connections[15].set_requested();
@@ -68,8 +68,12 @@ fn evicts_oldest_silent_unprotected_connection() {
     // Connections with requests are evicted next, in the order in which their last requests
     // arrived or ended.
     acquire(17..19, &mut connections);
-    let open_now = are_open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
-    assert_eq!(open_now, [true, true, true, false, false, true, false]);
+    let open_now = are_open([0, 2, 4, 10, 12, 13, 14].map(|index| &connections[index]));
+    assert_eq!(open_now, [true, false, true, true, false, false, true]);
+    // Now five have sent none.
+    acquire(19..20, &mut connections);
+    let open_now = are_open([4, 10, 14, 15, 16].map(|index| &connections[index]));
+    assert_eq!(open_now, [true, false, true, true, true]);
 }
 
 #[test]
@@ -80,11 +84,29 @@ fn new_connections_survive_many_requests() {
             .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
         requested.iter().for_each(|slot| slot.set_requested());
-        let new: Vec<_> = (0..reserve(limit))
+        let new: Vec<_> = (0..limit / 2)
             .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
         assert!(are_open(&new).into_iter().all(|is_open| is_open), "{limit}");
         assert!(new[0].protect_for(None), "{limit}");
+    }
+}
+
+#[test]
+fn flood_leaves_each_connection_half_the_slots() {
+    let slots = slots(512, &["10.0.0.0/8"]);
+    let acquire = || Arc::new(slots.acquire(ipv4_peer(1)).unwrap());
+    let requested: Vec<_> = (0..495).map(|_| acquire()).collect();
+    requested.iter().for_each(|slot| slot.set_requested());
+    let mut flood = std::collections::VecDeque::new();
+    for _ in 0..2_000 {
+        let new = acquire();
+        new.set_first_bytes_received();
+        flood.push_back(new);
+        if flood.len() > 256 {
+            assert!(are_open([&flood[0]])[0]);
+            flood.pop_front();
+        }
     }
 }
 

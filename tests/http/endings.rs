@@ -43,6 +43,54 @@ fn shutdown_waits_for_calls_in_flight() {
 }
 
 #[test]
+fn shutdown_answers_requests_that_have_arrived() {
+    let (server, _folders) = serve_guests(with_limits(|_| {}));
+    let request = Request::get("/metrics");
+    let mut known = Client::connect(server.address);
+    assert_eq!(known.ask(&request).status, 200);
+    let mut clients: Vec<_> = (0..32).map(|_| Client::connect(server.address)).collect();
+    clients.push(known);
+    for client in &mut clients {
+        client.send(&request.bytes());
+    }
+    server.shutdown.request();
+    for client in &mut clients {
+        assert_eq!(client.answer().unwrap().status, 200);
+        assert!(client.is_closed());
+    }
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn unfinished_request_does_not_delay_shutdown() {
+    let limits = with_limits(|limits| limits.shutdown_time = UNREACHED);
+    let (server, _folders) = serve_guests(limits);
+    let mut clients: Vec<_> = ["P", "POST /mcp HTTP/1.1\r\n", "GET /healthz"]
+        .map(|start| {
+            let mut client = Client::connect(server.address);
+            client.send(start.as_bytes());
+            client
+        })
+        .into();
+    server.shutdown.request();
+    assert_eq!(server.wait(), 0);
+    assert!(clients.iter_mut().all(Client::is_closed));
+}
+
+#[test]
+fn forced_end_refuses_request_without_its_whole_body() {
+    let time = Duration::from_millis(200);
+    let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));
+    let mut client = Client::connect(server.address);
+    let request = endless(1).bytes();
+    client.send(&request[..request.len() - 1]);
+    server.shutdown.request();
+    assert_eq!(server.wait(), 1);
+    assert_eq!(client.answer().unwrap().status, 503);
+    assert!(client.is_closed());
+}
+
+#[test]
 fn shutdown_stops_endless_call() {
     for hurried in [false, true] {
         let time = if hurried {

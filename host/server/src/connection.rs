@@ -20,7 +20,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
-use tokio::sync::watch::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -34,8 +33,8 @@ use skillhost_identity::CertificateNames;
 use crate::HttpLimits;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
-use crate::peer_watch::{PeerWatch, ResponseState};
-use crate::reply::{RETRY_AFTER_SECONDS, busy_text};
+use crate::peer_watch::{PeerWatch, ResponseProgress, ResponseState};
+use crate::reply::{RETRY_AFTER_SECONDS, and_close, busy_text};
 use crate::slots::{ConnectionSlot, ConnectionSlots};
 use crate::stream::Stream;
 use crate::tls::{self, Tls};
@@ -59,6 +58,19 @@ const MAX_REFUSALS: usize = 64;
 /// The time for a peer to read its refusal.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
+/// The time after the beginning of a shutdown in which the server still accepts connections and
+/// requests. Guards against: requests that arrived before the shutdown and are lost, because the
+/// server has not read them yet.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(100);
+
+/// The maximum number of connections that are taken from the system's queue at the end of a
+/// shutdown's grace. The queue is no longer. Guards against: a flood that delays the shutdown.
+const MAX_QUEUED: usize = 1024;
+
+/// The pause between two checks of a connection that may not send another request. Guards against: a
+/// shutdown that waits for a request which never becomes complete.
+const IDLE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The pause after a system error, such as too few descriptors.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -80,33 +92,51 @@ impl Acceptor {
     pub(crate) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
         let mut connections = JoinSet::new();
+        let mut end_of_grace = pin!(end_of_grace(&self.shutdown));
         loop {
             // Frees finished tasks first, so that a flood of connections does not pile them up.
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
-                () = self.shutdown.cancelled() => return connections,
+                () = &mut end_of_grace => break,
                 accepted = listeners.accept() => accepted,
                 Some(_) = connections.join_next() => continue,
             };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    self.pause_after(&error).await;
-                    continue;
+            match accepted {
+                Ok((stream, peer)) => {
+                    self.admit(stream, peer, &mut connections, &refusals).await;
                 }
+                Err(error) => self.pause_after(&error).await,
+            }
+        }
+        // The system has accepted these already, and would reset them.
+        for _ in 0..MAX_QUEUED {
+            let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, listeners.accept()).await else {
+                break;
             };
-            if let Some(slot) = self.slots.acquire(peer) {
-                let span = tracing::error_span!("http", %peer);
-                let served = self.serve(stream, peer, Arc::new(slot));
-                connections.spawn(served.instrument(span));
-                // The first bytes of a connection must be read before the next one can evict it.
-                yield_now().await;
-            } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
-                self.metrics.count_response("none", 503);
-                // A peer that expects TLS cannot read the refusal.
-                if self.tls.is_none() {
-                    connections.spawn(refuse(stream, peer, permit));
-                }
+            self.admit(stream, peer, &mut connections, &refusals).await;
+        }
+        connections
+    }
+
+    /// Serves a connection in a new task, or refuses it if it gets no slot.
+    async fn admit(
+        &self,
+        stream: Stream,
+        peer: Peer,
+        connections: &mut JoinSet<()>,
+        refusals: &Arc<Semaphore>,
+    ) {
+        if let Some(slot) = self.slots.acquire(peer) {
+            let span = tracing::error_span!("http", %peer);
+            let served = self.serve(stream, peer, Arc::new(slot));
+            connections.spawn(served.instrument(span));
+            // The first bytes of a connection must be read before the next one can evict it.
+            yield_now().await;
+        } else if let Ok(permit) = Arc::clone(refusals).try_acquire_owned() {
+            self.metrics.count_response("none", 503);
+            // A peer that expects TLS cannot read the refusal.
+            if self.tls.is_none() {
+                connections.spawn(refuse(stream, peer, permit));
             }
         }
     }
@@ -135,6 +165,7 @@ impl Acceptor {
             peer,
             slot: Arc::clone(&slot),
             end: self.shutdown.child_token(),
+            shutdown: self.shutdown.clone(),
         };
         let runtime = self.runtime.clone();
         let tls = self.tls.clone();
@@ -143,8 +174,10 @@ impl Acceptor {
             let deadline = Instant::now() + header_time;
             let tls = tls.map(|tls| Handshake { tls, deadline });
             let is_probe = tokio::select! {
+                // Reads what has arrived before the connection is closed.
+                biased;
                 is_probe = timeout_at(deadline, begins_with_probe(&stream)) => is_probe,
-                () = shutdown.cancelled() => return,
+                () = end_of_grace(&shutdown) => return,
             };
             connection.slot.set_first_bytes_received();
             match is_probe {
@@ -191,6 +224,14 @@ struct HttpConnection {
     slot: Arc<ConnectionSlot>,
     /// The token that ends the connection's streams, and the connection after its current request.
     end: CancellationToken,
+    /// The token of the server's shutdown, which cancels `end` too.
+    shutdown: CancellationToken,
+}
+
+/// Waits until a server that shuts down accepts no more connections and requests.
+async fn end_of_grace(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    tokio::time::sleep(SHUTDOWN_GRACE).await;
 }
 
 /// A TLS handshake that has not begun.
@@ -213,15 +254,11 @@ impl HttpConnection {
         };
         let stream =
             WriteTimeout::new(stream, self.limits.write_time, Some(Arc::clone(&self.slot)));
-        let (watch, response_state) =
-            PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
+        let (watch, progress) = PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
         let served = async {
             match tls {
-                None => self.answer(stream, None, response_state, keep_alive).await,
-                Some(handshake) => {
-                    self.answer_over_tls(stream, handshake, response_state)
-                        .await
-                }
+                None => self.answer(stream, None, progress, keep_alive).await,
+                Some(handshake) => self.answer_over_tls(stream, handshake, progress).await,
             }
         };
         tokio::select! {
@@ -236,13 +273,13 @@ impl HttpConnection {
         self,
         stream: WriteTimeout<Stream>,
         handshake: Handshake,
-        response_state: Sender<ResponseState>,
+        progress: ResponseProgress,
     ) {
         let tls = handshake.tls;
         let accepting = tls.acceptor().accept(stream);
         let accepted = tokio::select! {
             accepted = timeout_at(handshake.deadline, accepting) => accepted,
-            () = self.end.cancelled() => return,
+            () = end_of_grace(&self.shutdown) => return,
         };
         match accepted {
             Ok(Ok(stream)) => {
@@ -254,7 +291,7 @@ impl HttpConnection {
                 }
                 let names = tls::certificate_names(chain.as_deref());
                 let end = self.end.clone();
-                let answering = self.answer(stream, names, response_state, true);
+                let answering = self.answer(stream, names, progress, true);
                 let ending = async {
                     tls.until_refused(certificate.flatten()).await;
                     tracing::info!("closing the connection: its certificate is no longer valid");
@@ -277,7 +314,7 @@ impl HttpConnection {
         self,
         stream: S,
         names: Option<CertificateNames>,
-        response_state: Sender<ResponseState>,
+        progress: ResponseProgress,
         keep_alive: bool,
     ) where
         S: AsyncRead + AsyncWrite + Send + Unpin,
@@ -288,8 +325,10 @@ impl HttpConnection {
             peer,
             slot,
             end,
+            shutdown,
         } = self;
         let end_of_streams = end.clone();
+        let service_progress = progress.clone();
         let router = TowerToHyperService::new(router);
         let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
             slot.set_requested();
@@ -299,13 +338,17 @@ impl HttpConnection {
             if let Some(names) = &names {
                 request.extensions_mut().insert(names.clone());
             }
-            response_state.send_replace(ResponseState::Awaited(request.version()));
-            let response_state = response_state.clone();
+            service_progress.set(ResponseState::Awaited(request.version()));
+            let (progress, end) = (service_progress.clone(), end_of_streams.clone());
             let answering = router.call(request);
             async move {
-                let response = answering.await?;
+                let mut response = answering.await?;
+                if end.is_cancelled() {
+                    // The peer must not send another request that nobody reads.
+                    response = and_close(response);
+                }
                 let is_complete = response.body().size_hint().exact().is_some();
-                response_state.send_replace(if is_complete {
+                progress.set(if is_complete {
                     ResponseState::Known
                 } else {
                     ResponseState::Streamed
@@ -323,11 +366,26 @@ impl HttpConnection {
             .max_buf_size(MAX_BUFFER_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
+        let last_request = async {
+            end.cancelled().await;
+            // A peer whose certificate is no longer valid has no grace.
+            if shutdown.is_cancelled() {
+                end_of_grace(&shutdown).await;
+            }
+        };
         let done = tokio::select! {
+            // Reads what has arrived before the connection is closed.
+            biased;
             done = &mut connection => done,
-            () = end.cancelled() => {
+            () = last_request => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                loop {
+                    match timeout(IDLE_PAUSE, &mut connection).await {
+                        Ok(done) => break done,
+                        Err(_) if progress.is_idle() => return,
+                        Err(_) => {}
+                    }
+                }
             }
         };
         if let Err(error) = done {

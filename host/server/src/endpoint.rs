@@ -208,7 +208,11 @@ impl<S: ServerHandler> Endpoint<S> {
                 .await;
         }
         let lease = &mut resources.body_lease;
-        let body = match body::read(body, &parts.headers, &self.limits, lease).await {
+        let read = tokio::select! {
+            read = body::read(body, &parts.headers, &self.limits, lease) => read,
+            () = self.abort.cancelled() => Err(reply::shutting_down()),
+        };
+        let body = match read {
             Ok(body) => body,
             Err(refused) => return refused,
         };

@@ -32,6 +32,13 @@ pub(crate) struct PeerWatch {
     response: Receiver<ResponseState>,
 }
 
+/// The progress of the responses on a connection. The connection reports it.
+#[derive(Clone)]
+pub(crate) struct ResponseProgress {
+    state: Sender<ResponseState>,
+    has_unwritten: Arc<AtomicBool>,
+}
+
 /// The state of the response to the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseState {
@@ -43,22 +50,38 @@ pub(crate) enum ResponseState {
     Streamed,
 }
 
+impl ResponseProgress {
+    /// Sets the state of the response to the latest request.
+    pub(crate) fn set(&self, state: ResponseState) {
+        self.state.send_replace(state);
+    }
+
+    /// Returns whether no request is in flight, and no part of a response waits to be written.
+    pub(crate) fn is_idle(&self) -> bool {
+        *self.state.borrow() == ResponseState::Known && !self.has_unwritten.load(Ordering::Relaxed)
+    }
+}
+
 impl PeerWatch {
-    /// Watches the peer of a connection through a second handle of its stream. The caller sends the
-    /// state of each response to the returned sender.
+    /// Watches the peer of a connection through a second handle of its stream. The caller reports
+    /// the state of each response.
     pub(crate) fn new(
         stream: Stream,
         is_encrypted: bool,
         has_unwritten: Arc<AtomicBool>,
-    ) -> (Self, Sender<ResponseState>) {
-        let (sender, response) = watch::channel(ResponseState::Known);
+    ) -> (Self, ResponseProgress) {
+        let (state, response) = watch::channel(ResponseState::Known);
+        let progress = ResponseProgress {
+            state,
+            has_unwritten: Arc::clone(&has_unwritten),
+        };
         let watch = Self {
             stream,
             is_encrypted,
             has_unwritten,
             response,
         };
-        (watch, sender)
+        (watch, progress)
     }
 
     /// Waits until the peer is gone. A peer that has closed only its sending side counts as gone if
@@ -136,21 +159,21 @@ mod tests {
     #[tokio::test]
     async fn keeps_half_closed_peer_until_it_is_gone() {
         let (stream, mut peer) = tcp_pair().await;
-        let (watch, response_state) = PeerWatch::new(stream, false, Arc::default());
+        let (watch, progress) = PeerWatch::new(stream, false, Arc::default());
         let mut gone = pin!(watch.gone());
         peer.shutdown().await.unwrap();
         assert_pending(&mut gone).await;
         for version in [Version::HTTP_11; 2] {
-            response_state.send_replace(ResponseState::Awaited(version));
+            progress.set(ResponseState::Awaited(version));
             assert_pending(&mut gone).await;
-            response_state.send_replace(ResponseState::Known);
+            progress.set(ResponseState::Known);
         }
         let mut interim = [0; 2 * INTERIM_RESPONSE.len()];
         let read = timeout(LONG, peer.read_exact(&mut interim)).await;
         read.unwrap().unwrap();
         assert_eq!(interim[..], [INTERIM_RESPONSE; 2].concat());
         // The peer is asked again, without another request.
-        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
+        progress.set(ResponseState::Awaited(Version::HTTP_11));
         let more = peer.read_exact(&mut interim);
         tokio::select! {
             () = &mut gone => panic!("the peer counts as gone"),
@@ -164,8 +187,8 @@ mod tests {
     async fn sends_nothing_between_parts_of_a_response() {
         let (stream, mut peer) = tcp_pair().await;
         let unwritten = Arc::new(AtomicBool::new(true));
-        let (watch, response_state) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
-        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
+        let (watch, progress) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
+        progress.set(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;
@@ -186,8 +209,8 @@ mod tests {
             (false, ResponseState::Streamed),
         ] {
             let (stream, mut peer) = tcp_pair().await;
-            let (watch, response_state) = PeerWatch::new(stream, is_encrypted, Arc::default());
-            response_state.send_replace(state);
+            let (watch, progress) = PeerWatch::new(stream, is_encrypted, Arc::default());
+            progress.set(state);
             peer.shutdown().await.unwrap();
             timeout(LONG, watch.gone()).await.unwrap();
         }
@@ -196,8 +219,8 @@ mod tests {
     #[tokio::test]
     async fn sends_nothing_to_half_closed_peer_of_unix_socket() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (watch, response_state) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
-        response_state.send_replace(ResponseState::Awaited(Version::HTTP_11));
+        let (watch, progress) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
+        progress.set(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
         assert_pending(&mut gone).await;

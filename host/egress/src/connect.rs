@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::driven::{self, DrivenBody};
+use crate::head::HeadLimit;
 use crate::message::{Failure, FailureKind, Outcome};
 use crate::policy::Denial;
 use crate::resolve::Resolve;
@@ -41,8 +44,13 @@ const MAX_HEADERS: usize = 128;
 /// With 64 KiB, a body of 100 MiB takes 1.3 times as long.
 const READ_BYTES: usize = 512 << 10;
 
+/// The maximum bytes that are received before the final head is complete: of informational heads,
+/// the final head, and the part of the body that is read with it. Guards against: a server that
+/// keeps the process busy with informational heads.
+const MAX_HEADS_BYTES: usize = MAX_HEAD_BYTES + READ_BYTES;
+
 /// A connection to a server, over TLS if the target uses TLS.
-pub(crate) struct Connection(TokioIo<Pin<Box<dyn Stream>>>);
+pub(crate) struct Connection(Pin<Box<dyn Stream>>);
 
 trait Stream: AsyncRead + AsyncWrite + Send {}
 
@@ -112,14 +120,14 @@ async fn secure(
     stream: TcpStream,
 ) -> Result<Connection, Failure> {
     if !target.is_tls() {
-        return Ok(Connection(TokioIo::new(Box::pin(stream))));
+        return Ok(Connection(Box::pin(stream)));
     }
     let host = target.host();
     let name = host.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(name);
     let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
     match tls.connect(name, stream).await {
-        Ok(stream) => Ok(Connection(TokioIo::new(Box::pin(stream)))),
+        Ok(stream) => Ok(Connection(Box::pin(stream))),
         Err(error) => Err(Failure::new(FailureKind::Certificate, explain(&error))),
     }
 }
@@ -162,8 +170,15 @@ impl Connection {
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
-        let response = driven::exchange(&builder, self.0, request, ()).await;
+        let is_complete = Arc::new(AtomicBool::new(false));
+        let stream = TokioIo::new(HeadLimit {
+            stream: self.0,
+            left: MAX_HEADS_BYTES,
+            is_complete: Arc::clone(&is_complete),
+        });
+        let response = driven::exchange(&builder, stream, request, ()).await;
         let response = response.map_err(protocol)?;
+        is_complete.store(true, Ordering::Relaxed);
         let headers = response.headers().iter();
         let head: usize = headers
             .map(|(name, value)| name.as_str().len() + value.len())

@@ -10,6 +10,7 @@
 //! - `placeholders`: what a guest has in place of its secrets.
 //! - `resolve`: resolves host names.
 //! - `driven`: connections that the readers of responses drive.
+//! - `head`: the limit on what a server sends before its response.
 //! - `connect`: connections to servers.
 //! - `issuer`: the requests for issuers' keys.
 //! - `secrets`: secrets, and the search for them in responses.
@@ -38,6 +39,8 @@ mod placeholders;
 mod resolve;
 
 mod driven;
+
+mod head;
 
 mod connect;
 

@@ -36,6 +36,7 @@ async fn fetches_keys_or_reports_the_error() {
     let trailers = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n\
                     4\r\nkeys\r\n0\r\nx: 1\r\n\r\n";
     let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
+    let hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(24_000);
     for (reply, expected) in [
         (
             answer("200 OK", "keys of an issuer"),
@@ -56,6 +57,7 @@ async fn fetches_keys_or_reports_the_error() {
         (redirect.to_owned(), Err("answered with status 302")),
         (cut.to_owned(), Err("cut off")),
         (head, Err("")),
+        (hints + OK, Err("the head of the response is too long")),
         ("no HTTP".to_owned(), Err("")),
     ] {
         let (server, good_server) = (server(&reply, None).await, server(OK, None).await);

@@ -61,6 +61,11 @@ async fn bad_responses_fail_or_are_cut_off() {
             whole(200, "hello"),
         ),
         (
+            "too many informational answers",
+            "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(24_000) + OK,
+            BAD,
+        ),
+        (
             "upgrade that nobody asked for",
             "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\nx"
                 .to_owned(),
@@ -87,6 +92,14 @@ async fn bad_responses_fail_or_are_cut_off() {
             "long header",
             format!("{head}a: {}\r\n\r\n", "y".repeat(400_000)),
             BAD,
+        ),
+        (
+            "long body",
+            format!(
+                "{head}content-length: 1000000\r\n\r\n{}",
+                "y".repeat(1_000_000)
+            ),
+            whole(200, &"y".repeat(1_000_000)),
         ),
         (
             "two lengths",
@@ -207,6 +220,7 @@ async fn headers_without_end_are_a_failure() {
         ("HTTP/1.1 200 OK\r\na: ", "xxxxxxxxxxxxxxxx"),
         ("HTTP/1.1 200 ", "xxxxxxxxxxxxxxxx"),
         ("", "xxxxxxxxxxxxxxxx"),
+        ("", "HTTP/1.1 103 Early Hints\r\n\r\n"),
     ] {
         let script = Script {
             reads: true,

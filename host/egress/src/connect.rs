@@ -31,6 +31,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else {
 /// The maximum number of a name's addresses that are tried.
 const MAX_TRIES: usize = 4;
 
+/// The longest time to connect to an address before the next one is tried. The last one has all the
+/// time that is left. Guards against: an address that never answers, while others of its name do.
+const TRY_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 3_000 });
+
 /// The maximum number of addresses of a name. Guards against: endless checks.
 const MAX_ADDRESSES: usize = 1_000;
 
@@ -99,8 +103,13 @@ async fn connect_tcp(
         check(*address).map_err(|why| Failure::new(FailureKind::Denied, why))?;
     }
     let mut failure = None;
-    for address in addresses.iter().take(MAX_TRIES) {
-        match TcpStream::connect(address).await {
+    let mut tried = addresses.iter().take(MAX_TRIES).peekable();
+    while let Some(address) = tried.next() {
+        let is_last = tried.peek().is_none();
+        // The caller limits the time of all.
+        let time = if is_last { Duration::MAX } else { TRY_TIMEOUT };
+        let connected = tokio::time::timeout(time, TcpStream::connect(address)).await;
+        match connected.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(stream) => {
                 outcome.address = Some(address.to_string());
                 let _ = stream.set_nodelay(true);

@@ -1,5 +1,7 @@
 //! Host names whose addresses an attacker chooses.
 
+use tokio::net::{TcpSocket, TcpStream};
+
 use super::*;
 
 #[tokio::test]
@@ -104,6 +106,48 @@ async fn accepts_a_thousand_addresses_and_tries_four() {
         let request = get(&format!("http://{host}.example.org/"));
         let answer = send(&client, "a.wasm", request).await;
         assert_eq!(answer.failure(), failure, "{host}");
+    }
+}
+
+/// Starts a server that never answers attempts to connect: its queue has the returned connections.
+async fn silent_server() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    let time = Duration::from_millis(100);
+    while let Ok(connected) = tokio::time::timeout(time, TcpStream::connect(address)).await {
+        queue.push(connected.unwrap());
+    }
+    (address, listener, queue)
+}
+
+#[tokio::test]
+async fn reaches_addresses_behind_silent_ones() {
+    let tls = Tls::new();
+    let server = server(OK, None).await;
+    let good = server.address.to_string();
+    let (silent, _listener, _queue) = silent_server().await;
+    let silent = silent.to_string();
+    let grant = NetworkGrant::new()
+        .rule("http://*.example.org".parse().unwrap())
+        .private("127.0.0.1".parse().unwrap());
+    let names = Names::default()
+        .name("second.example.org", &[&silent, &good])
+        .name("fourth.example.org", &[&silent, &silent, &silent, &good])
+        .name("silent.example.org", &[&silent]);
+    let client = egress(grant, names, &tls);
+    for (host, failure, address) in [
+        ("second", None, Some(&good)),
+        ("fourth", None, Some(&good)),
+        // The last address has all the time to connect.
+        ("silent", Some(FailureKind::Timeout), None),
+    ] {
+        let request = get(&format!("http://{host}.example.org/"));
+        let answer = send(&client, "a.wasm", request).await;
+        assert_eq!(answer.failure(), failure, "{host}");
+        assert_eq!(answer.outcome.address.as_ref(), address, "{host}");
     }
 }
 

@@ -1,9 +1,9 @@
 //! The public keys of an issuer: a JWK Set, parsed within limits. Keys for other uses, of
-//! unsupported types and of unsupported curves are skipped.
+//! unsupported types and of unsupported curves are skipped, and RSA keys that are slow to use.
 
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,6 +15,18 @@ pub(crate) const MAX_BYTES: usize = 256 << 10;
 /// The maximum number of keys in a set. Guards against: an issuer that makes every check of a
 /// token slow.
 const MAX_KEYS: usize = 64;
+
+/// The maximum number of keys that are tried for one token. Guards against: an issuer that gives
+/// all its keys the same id.
+const MAX_KEYS_PER_ID: usize = 4;
+
+/// The maximum bytes of an RSA modulus: 4096 bits. Guards against: an issuer whose keys are slow
+/// to use.
+const MAX_MODULUS_BYTES: usize = 512;
+
+/// The maximum public exponent of an RSA key: the bytes of 65537, the usual one. Guards against:
+/// an issuer whose keys are slow to use.
+const MAX_EXPONENT: &[u8] = &[1, 0, 1];
 
 /// The maximum characters of a key's id. Guards against: a token that fills the log.
 pub(crate) const MAX_ID_CHARS: usize = 256;
@@ -71,7 +83,7 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// Returns the keys with this id for an algorithm. Several keys can have the same id.
+    /// Returns the first keys with this id for an algorithm, at most [`MAX_KEYS_PER_ID`].
     pub(crate) fn find(
         &self,
         id: &str,
@@ -86,6 +98,7 @@ impl KeySet {
             }
             error = KeyError::OtherAlgorithm;
         }
+        found.truncate(MAX_KEYS_PER_ID);
         if found.is_empty() {
             Err(error)
         } else {
@@ -95,7 +108,7 @@ impl KeySet {
 }
 
 impl Key {
-    /// Parses a key. Returns `None` if it is not usable for signatures.
+    /// Parses a key. Returns `None` if it is not usable for signatures, or slow to use.
     fn parse(value: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let common = &jwk.common;
@@ -120,7 +133,7 @@ impl Key {
         if !is_for_signatures || !is_supported || id.chars().count() > MAX_ID_CHARS {
             return None;
         }
-        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        let key = DecodingKey::from_jwk(&jwk).ok().filter(is_fast)?;
         Some(Self {
             id,
             algorithm: common.key_algorithm.map(|algorithm| algorithm.to_string()),
@@ -128,4 +141,21 @@ impl Key {
             key,
         })
     }
+}
+
+/// Returns whether a key is fast to use. RSA keys are slow if their numbers are large.
+fn is_fast(key: &DecodingKey) -> bool {
+    let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else {
+        return true;
+    };
+    let (n, e) = (strip_zeros(n), strip_zeros(e));
+    n.len() <= MAX_MODULUS_BYTES && (e.len(), e) <= (MAX_EXPONENT.len(), MAX_EXPONENT)
+}
+
+/// Removes the leading zero bytes of a number.
+fn strip_zeros(mut number: &[u8]) -> &[u8] {
+    while let [0, rest @ ..] = number {
+        number = rest;
+    }
+    number
 }

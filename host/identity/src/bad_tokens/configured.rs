@@ -46,6 +46,54 @@ fn refuses_invalid_key_sets_and_skips_unusable_keys() {
 }
 
 #[test]
+fn skips_slow_rsa_keys() {
+    use crate::keys::KeySet;
+
+    let mut with_zero = [255; 513];
+    with_zero[0] = 0;
+    for (modulus, exponent, is_skipped) in [
+        (&[255; 512][..], &[1, 0, 1][..], false),
+        (&[255; 512], &[3], false),
+        (&with_zero, &[0, 1, 0, 1], false),
+        (&[1; 513], &[1, 0, 1], true),
+        (&[255; 1024], &[3], true),
+        (&[255; 256], &[1, 0, 3], true),
+        (&[255; 256], &[1, 255, 255, 255, 255], true),
+    ] {
+        let (n, e) = (base64(modulus), base64(exponent));
+        let set = json!({"keys": [{"kty": "RSA", "kid": "a", "n": n, "e": e}]}).to_string();
+        let set = KeySet::parse(set.as_bytes()).unwrap();
+        let bytes = modulus.len();
+        assert_eq!(set.is_empty(), is_skipped, "{bytes} bytes, {exponent:?}");
+    }
+}
+
+#[test]
+fn tries_only_four_keys_with_same_id() {
+    let keys = TestKeys::new();
+    let set = keys.jwk_set();
+    let key = |id: &str, index: usize| {
+        let all = set["keys"].as_array().unwrap();
+        let mut with_id = all.iter().filter(|key| key["kid"] == id);
+        let mut key = with_id.nth(index).unwrap().clone();
+        key["kid"] = "same".into();
+        key
+    };
+    let (foreign, own, rsa) = (key("twins", 0), key("twins", 1), key("rsa", 0));
+    let header = with(header(), json!({"kid": "same"}));
+    let token = keys.token(&header, &claims().to_string(), "ec");
+    let refused = Err(Refusal::InvalidToken(TokenError::InvalidSignature));
+    for (number, expected) in [(3, Ok(Some("ci".into()))), (4, refused)] {
+        // Keys for other algorithms do not count.
+        let mut all = vec![rsa.clone(); 4];
+        all.extend(vec![foreign.clone(); number]);
+        all.push(own.clone());
+        let clients = clients(&json!({"keys": all}), CI);
+        assert_eq!(identify(&clients, &token), expected, "{number}");
+    }
+}
+
+#[test]
 fn refuses_inconsistent_issuers_and_claims() {
     let keys = TestKeys::new();
     let folder = tempfile::tempdir().unwrap();

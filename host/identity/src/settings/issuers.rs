@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use skillhost::config::{ConfiguredPath, Keys, Tables};
 use toml::Spanned;
 
@@ -59,11 +58,12 @@ struct RawIssuer {
     algorithms: Option<Vec<String>>,
 }
 
-/// The server's address, which is the audience of access tokens. The server's crate checks it.
+/// The server's address, which is the audience of access tokens. The server's crate checks that it
+/// is an address.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawServer {
-    resource: Option<IgnoredAny>,
+    resource: Option<Spanned<String>>,
 }
 
 /// Declares the keys of the tables.
@@ -75,6 +75,14 @@ pub(super) fn declare_keys(keys: &mut Keys) {
 pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<IssuerConfig>> {
     let raw: BTreeMap<String, Spanned<RawIssuer>> = tables.table("issuers")?;
     let server: RawServer = tables.table("http")?;
+    if let Some(resource) = &server.resource {
+        // The metadata's path ends with the path of this address. A query is part of no path.
+        ensure!(
+            !resource.get_ref().contains('?'),
+            "{}: `resource`: the server's address must not contain a query (`?`)",
+            tables.place(resource.span().start)
+        );
+    }
     let issuers = raw.into_iter().map(|(name, issuer)| {
         let place = tables.place(issuer.span().start);
         ensure!(
@@ -203,6 +211,20 @@ mod tests {
         assert_eq!(a.algorithms, DEFAULT_ALGORITHMS);
         assert_eq!(b.keys, KeySource::Address("http://[::1]:1/k".into()));
         assert_eq!((&*b.algorithms, b.audience.len()), (&["ES256"][..], 2));
+    }
+
+    #[test]
+    fn refuses_resource_with_query() {
+        for address in [
+            "https://mcp.example.com/mcp?tenant=1",
+            "https://mcp.example.com?tenant=1",
+            "https://mcp.example.com/mcp?",
+        ] {
+            let error = parse(&format!("[http]\n\nresource = \"{address}\"\n")).unwrap_err();
+            let expected = "`skillhost.toml`, line 3: `resource`: the server's address must not \
+                            contain a query (`?`)";
+            assert_eq!(error, expected, "{address}");
+        }
     }
 
     #[test]

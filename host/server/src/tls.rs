@@ -27,6 +27,10 @@ use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, c
 /// The maximum number of bytes of a file. Guards against: a large file of another kind.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// The maximum bytes of the certificates that the server sends, in DER. Guards against: a chain
+/// that no client accepts. OpenSSL accepts messages of 100 KB, and rustls of 64 KiB.
+const MAX_CHAIN_BYTES: usize = 60 << 10;
+
 /// The time between two scans of the files.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -97,9 +101,7 @@ impl TlsFiles {
         let quoted = |path: &Path| format!("`{}`", path.display());
         let cannot = || format!("cannot use the certificate {}", quoted(&self.certificate));
         let chain = read_certificates(&self.certificate, trust, opener).with_context(cannot)?;
-        for certificate in &chain {
-            check_time(certificate).with_context(cannot)?;
-        }
+        check_chain(&chain).with_context(cannot)?;
         let key = read_key(&self.key, trust, opener);
         let key = key.with_context(|| format!("cannot use the key {}", quoted(&self.key)))?;
         let certified = CertifiedKey::from_der(chain, key, &default_provider());
@@ -251,8 +253,9 @@ impl Tls {
     /// # Errors
     ///
     /// Fails if a file cannot be read or is not valid PEM, if the certificate has expired or is
-    /// not valid yet, if the key belongs to another certificate, if other users may read the key,
-    /// or if users outside `trust` may change a file or its path.
+    /// not valid yet, if it and its intermediate certificates have more than 60 KiB, if the key
+    /// belongs to another certificate, if other users may read the key, or if users outside
+    /// `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
         let loaded = Loaded::new(
@@ -426,6 +429,18 @@ fn read_certificates(
     let certificates = certificates.context("it is not in PEM")?;
     ensure!(!certificates.is_empty(), "it holds no certificate in PEM");
     Ok(certificates)
+}
+
+/// Checks that clients accept the size of a chain, and that its certificates are valid now.
+fn check_chain(chain: &[CertificateDer<'_>]) -> anyhow::Result<()> {
+    let bytes: usize = chain.iter().map(|certificate| certificate.len()).sum();
+    ensure!(
+        bytes <= MAX_CHAIN_BYTES,
+        "its {} certificates have {bytes} bytes in DER, more than {MAX_CHAIN_BYTES}, so clients \
+         refuse them; keep only the certificate and its intermediate ones",
+        chain.len()
+    );
+    chain.iter().try_for_each(check_time)
 }
 
 fn read_key(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<PrivateKeyDer<'static>> {
@@ -667,6 +682,32 @@ mod tests {
         assert!(tls.verify(&[client_of(&issuer)]).is_none());
         assert!(tls.verify(&[client_of(&new_issuer)]).is_some());
         assert!(Arc::ptr_eq(&identity, &tls.current().identity));
+    }
+
+    #[test]
+    fn refuses_chain_that_clients_refuse() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, _) = authority("one", |_| {});
+        let tls = accepting(folder.path(), &[&one]);
+        let file = folder.path().join("certificate");
+        let pem = fs::read_to_string(&file).unwrap();
+        let bytes = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let most = MAX_CHAIN_BYTES / bytes.len();
+        for (number, is_accepted) in [(most, true), (most + 1, false)] {
+            fs::write(&file, pem.repeat(number)).unwrap();
+            let before = Arc::clone(&tls.current().identity);
+            let read = tls.read_again(&Opener::DIRECT);
+            let is_replaced = !Arc::ptr_eq(&before, &tls.current().identity);
+            let outcome = (read.is_ok(), is_replaced);
+            assert_eq!(outcome, (is_accepted, is_accepted), "{read:?}");
+        }
+        let at_start = Tls::read(tls.files.clone(), &Trust::new());
+        let error = format!("{:#}", at_start.unwrap_err());
+        assert!(error.starts_with("cannot use the certificate `"), "{error}");
+        assert!(
+            error.contains("more than 61440, so clients refuse them"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -27,9 +27,13 @@ use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, c
 /// The maximum number of bytes of a file. Guards against: a large file of another kind.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The maximum bytes of the certificates that the server sends, in DER. Guards against: a chain
-/// that no client accepts. OpenSSL accepts messages of 100 KB, and rustls of 64 KiB.
-const MAX_CHAIN_BYTES: usize = 60 << 10;
+/// The maximum bytes of the certificates, and of the names of authorities, that the server sends.
+/// Guards against: files with which no client connects. OpenSSL accepts messages of 100 KB, and
+/// rustls of 64 KiB.
+const MAX_SENT_BYTES: usize = 60 << 10;
+
+/// The maximum bytes before a name in a list of authorities: its length, and the start of its DER.
+const MAX_NAME_HEADER: usize = 6;
 
 /// The time between two scans of the files.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -130,6 +134,7 @@ impl TlsFiles {
         let read = || {
             let authorities = read_certificates(file, trust, opener)?;
             authorities.iter().try_for_each(check_authority)?;
+            check_names(&authorities)?;
             Ok(authorities)
         };
         let authorities: anyhow::Result<_> = read();
@@ -435,12 +440,28 @@ fn read_certificates(
 fn check_chain(chain: &[CertificateDer<'_>]) -> anyhow::Result<()> {
     let bytes: usize = chain.iter().map(|certificate| certificate.len()).sum();
     ensure!(
-        bytes <= MAX_CHAIN_BYTES,
-        "its {} certificates have {bytes} bytes in DER, more than {MAX_CHAIN_BYTES}, so clients \
+        bytes <= MAX_SENT_BYTES,
+        "its {} certificates have {bytes} bytes in DER, more than {MAX_SENT_BYTES}, so clients \
          refuse them; keep only the certificate and its intermediate ones",
         chain.len()
     );
     chain.iter().try_for_each(check_time)
+}
+
+/// Checks that clients accept the size of the authorities' names, which the server sends them.
+fn check_names(authorities: &[CertificateDer<'_>]) -> anyhow::Result<()> {
+    let names = authorities.iter().filter_map(|authority| {
+        let anchor = anchor_from_trusted_cert(authority).ok()?;
+        Some(anchor.subject.len() + MAX_NAME_HEADER)
+    });
+    let bytes: usize = names.sum();
+    ensure!(
+        bytes <= MAX_SENT_BYTES,
+        "the names of its {} authorities have {bytes} bytes in DER, more than {MAX_SENT_BYTES}, \
+         so clients refuse them; keep only the authorities of your clients",
+        authorities.len()
+    );
+    Ok(())
 }
 
 fn read_key(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<PrivateKeyDer<'static>> {
@@ -692,7 +713,7 @@ mod tests {
         let file = folder.path().join("certificate");
         let pem = fs::read_to_string(&file).unwrap();
         let bytes = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let most = MAX_CHAIN_BYTES / bytes.len();
+        let most = MAX_SENT_BYTES / bytes.len();
         for (number, is_accepted) in [(most, true), (most + 1, false)] {
             fs::write(&file, pem.repeat(number)).unwrap();
             let before = Arc::clone(&tls.current().identity);
@@ -708,6 +729,21 @@ mod tests {
             error.contains("more than 61440, so clients refuse them"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn refuses_authorities_with_too_long_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, issuer) = authority(&"x".repeat(250), |_| {});
+        let tls = accepting(folder.path(), &[&one; 200]);
+        write_authorities(folder.path(), &[&one; 300]);
+        let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
+        assert!(error.contains("still accepting the old ones"), "{error}");
+        assert!(
+            error.contains("the names of its 300 authorities"),
+            "{error}"
+        );
+        assert!(tls.verify(&[client_of(&issuer)]).is_some());
     }
 
     #[test]

@@ -552,6 +552,34 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
 }
 
 #[test]
+fn refuses_zip64_locator_where_programs_search_it() {
+    const LOCATOR: &[u8] = b"PK\x06\x07\0\0\0\0position\x01\0\0\0";
+    let commented = || skill().with(|it| it.comment = LOCATOR);
+    let extra = skill().with(|it| it.listed.extra = [b"UT\x14\0", LOCATOR].concat());
+    for (place, bytes) in [
+        ("a comment of the list", archive(&[commented()])),
+        ("an extra field of the list", archive(&[extra])),
+        (
+            "the comment of the archive",
+            changed_archive(&[skill()], |_, _, end| end.comment = LOCATOR.to_vec()),
+        ),
+        (
+            "the bytes before the longest end",
+            changed_archive(&[commented()], |_, _, end| {
+                end.comment = vec![b' '; u16::MAX.into()];
+            }),
+        ),
+        ("a file", archive(&[skill(), stored("x", LOCATOR)])),
+    ] {
+        let error = error(&bytes);
+        assert!(error.contains("an end record of zip64"), "{place}: {error}");
+    }
+    // No program looks further from the end.
+    let files = [stored("x", LOCATOR), stored("y", &[0; 1 << 16]), skill()];
+    unpack(&archive(&files)).unwrap();
+}
+
+#[test]
 fn refuses_bombs() {
     // Many files in the list that share the bytes of one file.
     let zeros = vec![0; 1 << 20];

@@ -30,6 +30,10 @@ pub(crate) const MAX_ENTRIES: usize = 4 * MAX_FILES;
 /// The maximum bytes of an entry with a long name, or of pax extensions.
 const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
 
+/// The position of a name's prefix in a header of the format ustar, and the position of its end.
+const PREFIX: usize = 345;
+const PREFIX_END: usize = 500;
+
 /// The pax extensions that change neither a name nor bytes.
 const DROPPED: [&str; 8] = [
     "atime", "comment", "ctime", "gid", "gname", "mtime", "uid", "uname",
@@ -86,7 +90,9 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     for (at, entry) in archive.entries()?.raw(true).enumerate() {
         ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
         let mut entry = entry?;
-        let (size, kind) = (entry.header().entry_size()?, entry.header().entry_type());
+        let header = entry.header();
+        let (size, kind) = (header.entry_size()?, header.entry_type());
+        check_header(header)?;
         let mut extension = || -> anyhow::Result<Vec<u8>> {
             ensure!(size <= MAX_EXTENSION, "it has an extension of {size} bytes");
             let mut text = Vec::new();
@@ -141,6 +147,20 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
         "it has bytes after its end"
     );
     files.build()
+}
+
+/// Checks that other programs read the same name in a header.
+fn check_header(header: &Header) -> anyhow::Result<()> {
+    // Python reads a prefix in all formats. In ustar, a mark at the end of the header makes the
+    // prefix shorter.
+    let is_ustar = header.as_ustar().is_some();
+    let unused = if is_ustar { PREFIX_END } else { PREFIX };
+    ensure!(
+        header.as_bytes()[unused..].iter().all(|byte| *byte == 0),
+        "the header of `{}` has bytes that some programs read as a part of its name",
+        quote(&String::from_utf8_lossy(&header.path_bytes()))
+    );
+    Ok(())
 }
 
 /// Returns the name that pax extensions give to the next entry.
@@ -243,6 +263,16 @@ mod tests {
             let line = key.len() + value.len() + 3;
             let line = format!("{} {key}={value}\n", line + digits(line));
             self.entry(kind, b"pax", line.as_bytes())
+        }
+
+        /// Changes the header of the last entry, which must be empty.
+        fn header(mut self, at: usize, bytes: &[u8]) -> Self {
+            let start = self.0.len() - 512;
+            let mut header = Header::from_byte_slice(&self.0[start..]).clone();
+            header.as_mut_bytes()[at..at + bytes.len()].copy_from_slice(bytes);
+            header.set_cksum();
+            self.0[start..].copy_from_slice(header.as_bytes());
+            self
         }
 
         fn raw(mut self, bytes: &[u8]) -> Self {
@@ -427,6 +457,43 @@ mod tests {
             let error = unpack_both(&archive.end()).unwrap_err();
             assert!(error.contains(why), "{why}: {error}");
             assert!(!error.contains('\x1b'), "{error}");
+        }
+    }
+
+    #[test]
+    fn refuses_headers_with_a_second_name() {
+        const GNU: &[u8; 8] = b"ustar  \0";
+        const MAGIC: usize = 257;
+        let run = || TestArchive::new().file("run.sh", b"");
+        let long = format!("{}/run.sh", "n".repeat(155));
+        let names = |archive: TestArchive| {
+            let files = unpack_both(&archive.end()).unwrap();
+            let names = files.iter().map(|(name, _)| name.to_owned());
+            names.collect::<Vec<_>>()
+        };
+        for (archive, name) in [
+            (run(), "run.sh"),
+            (run().header(MAGIC, GNU), "run.sh"),
+            (run().header(MAGIC, &[0; 8]), "run.sh"),
+            (run().header(PREFIX, b"lib"), "lib/run.sh"),
+            (run().header(PREFIX, &[b'n'; 155]), long.as_str()),
+        ] {
+            assert_eq!(names(archive), ["SKILL.md", name]);
+        }
+        for archive in [
+            run().header(MAGIC, GNU).header(PREFIX, b"../../../evil"),
+            run().header(MAGIC, &[0; 8]).header(PREFIX, b"lib"),
+            run().header(MAGIC, b"ustar\x0001").header(PREFIX, b"lib"),
+            run()
+                .header(MAGIC, b"ustar\x20\x00\x00")
+                .header(PREFIX_END - 1, b"x"),
+            // Times of GNU tar.
+            run().header(MAGIC, GNU).header(PREFIX, b"15303031562\0"),
+            // The mark of star, whose prefix has 131 bytes.
+            run().header(PREFIX, &[b'n'; 155]).header(508, b"tar\0"),
+        ] {
+            let error = unpack_both(&archive.end()).unwrap_err();
+            assert!(error.contains("read as a part of its name"), "{error}");
         }
     }
 

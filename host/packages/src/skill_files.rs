@@ -246,10 +246,12 @@ impl SkillPaths {
 
 /// Returns a path without differences of case and Unicode form, which some file systems ignore.
 fn folded(path: &str) -> String {
-    // Upper case first, so that `ß` is the same name as `SS`, and `ſ` as `S`.
-    let upper = path.nfd().flat_map(char::to_uppercase);
-    let lower: String = upper.flat_map(char::to_lowercase).collect();
-    lower.nfc().collect()
+    // Lower case first, so that `ẞ` is the same name as `ß`. Then upper case, so that `ß` is the
+    // same name as `SS`, and `ſ` as `S`.
+    let lower = path.nfd().flat_map(char::to_lowercase);
+    let upper = lower.flat_map(char::to_uppercase);
+    let folded: String = upper.flat_map(char::to_lowercase).collect();
+    folded.nfc().collect()
 }
 
 /// Checks a path, without comparing it with others.
@@ -416,6 +418,8 @@ pub(crate) mod tests {
             ("\u{e9}", "e\u{301}", "Unicode form"),
             ("\u{c9}", "e\u{301}", "Unicode form"),
             ("stra\u{df}e", "STRASSE", "differ only by case"),
+            ("\u{df}.py", "\u{1e9e}.py", "differ only by case"),
+            ("ss.py", "\u{1e9e}.py", "differ only by case"),
             ("\u{212a}", "k", "differ only by case"),
         ] {
             let error = skill_files(&[("SKILL.md", ""), (one, ""), (two, "")]).unwrap_err();

@@ -131,10 +131,10 @@ impl SkillFilesBuilder {
     ///
     /// # Errors
     ///
-    /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, ends in
-    /// `.` or a blank, or has `:`; if another path is the same, or differs only by case or Unicode
-    /// form; if a parent of the path is a file; if the skill gets too many files, levels or bytes;
-    /// or if the file does not have `size` bytes.
+    /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, starts
+    /// with a blank, ends in `.` or a blank, or has `:` or a blank outside ASCII; if another path is
+    /// the same, or differs only by case or Unicode form; if a parent of the path is a file; if the
+    /// skill gets too many files, levels or bytes; or if the file does not have `size` bytes.
     pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
         let path = self.paths.add(path)?;
         let bytes = self.bytes.checked_add(size);
@@ -268,8 +268,11 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
         "the name `{}…` has more than {MAX_PATH} bytes",
         shown()
     );
+    let is_other_blank = |c: char| c.is_whitespace() && c != ' ';
     ensure!(
-        !path.chars().any(|c| is_hidden(c) || c == '\\'),
+        !path
+            .chars()
+            .any(|c| is_hidden(c) || is_other_blank(c) || c == '\\'),
         "the name `{}` has a backslash or a character that is not visible",
         shown()
     );
@@ -286,10 +289,11 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
             "the name `{}` has a part that is empty, `.` or `..`",
             shown()
         );
-        // Windows drops dots and blanks at the end, and reads the rest after `:` as a stream.
+        // Nobody sees a blank at the start. Windows drops dots and blanks at the end, and reads the
+        // rest after `:` as a stream.
         ensure!(
-            !part.ends_with(['.', ' ']) && !part.contains(':'),
-            "the name `{}` has a part that ends in `.` or a blank, or has `:`",
+            !part.starts_with(' ') && !part.ends_with(['.', ' ']) && !part.contains(':'),
+            "the name `{}` has a part that starts with a blank, ends in `.` or a blank, or has `:`",
             shown()
         );
         ensure!(
@@ -388,9 +392,14 @@ pub(crate) mod tests {
             ("a\u{202e}b".as_bytes(), "not visible"),
             ("a\u{200b}".as_bytes(), "not visible"),
             (b"a\nb", "not visible"),
+            ("a\u{a0}".as_bytes(), "not visible"),
+            ("a\u{3000}".as_bytes(), "not visible"),
+            ("a\u{2003}b".as_bytes(), "not visible"),
             (b"\xff", "is not UTF-8"),
             (b"run.py.", "ends in `.` or a blank, or has `:`"),
             (b"run.py ", "ends in `.` or a blank"),
+            (b" run.py", "starts with a blank"),
+            (b"lib/ run.py", "starts with a blank"),
             (b"lib. /run.py", "ends in `.` or a blank"),
             (b"run.py::$DATA", "or has `:`"),
             (b"...", "ends in `.`"),
@@ -425,7 +434,8 @@ pub(crate) mod tests {
             let error = skill_files(&[("SKILL.md", ""), (one, ""), (two, "")]).unwrap_err();
             assert!(error.to_string().contains(why), "{one} {two}: {error}");
         }
-        skill_files(&[("SKILL.md", ""), ("a/b", ""), ("a/c", ""), ("ab", "")]).unwrap();
+        let paths = ["SKILL.md", "a/b", "a/c", "ab", "a b"];
+        skill_files(&paths.map(|path| (path, ""))).unwrap();
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! modes.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io::Read;
 
 use anyhow::{Context as _, bail, ensure};
@@ -179,7 +178,7 @@ impl SkillFilesBuilder {
 /// The checked paths of a skill's files. Each new path is compared with the others.
 #[derive(Debug, Default)]
 pub(crate) struct SkillPaths {
-    /// The path and kind of each file and folder, by the [`folded`] path.
+    /// The path and kind of each file and folder, by the path whose parts are [`folded`].
     known: BTreeMap<String, (String, EntryKind)>,
     files: usize,
 }
@@ -215,40 +214,46 @@ impl SkillPaths {
 
     fn check(&mut self, path: &[u8], kind: EntryKind) -> anyhow::Result<String> {
         let path = check_path(path)?;
-        let ends = path.match_indices('/').map(|(end, _)| end);
-        for folder in ends.map(|end| &path[..end]) {
-            self.insert(folder, EntryKind::Folder)?;
+        // Folds each part once, because a path has many parents.
+        let (mut folded_path, mut end) = (String::new(), 0);
+        for part in path.split('/') {
+            if end > 0 {
+                folded_path.push('/');
+                end += 1;
+            }
+            folded_path += &folded(part);
+            end += part.len();
+            let is_parent = end < path.len();
+            let kind = if is_parent { EntryKind::Folder } else { kind };
+            self.insert(&folded_path, &path[..end], kind)?;
         }
-        self.insert(path, kind)?;
         Ok(path.to_owned())
     }
 
-    fn insert(&mut self, path: &str, kind: EntryKind) -> anyhow::Result<()> {
-        match self.known.entry(folded(path)) {
-            Entry::Vacant(entry) => {
-                entry.insert((path.to_owned(), kind));
-            }
-            Entry::Occupied(entry) => {
-                let (known, known_kind) = entry.get();
-                ensure!(
-                    known == path,
-                    "the names `{known}` and `{path}` differ only by case or Unicode form"
-                );
-                ensure!(
-                    (*known_kind, kind) == (EntryKind::Folder, EntryKind::Folder),
-                    "the name `{path}` is there twice"
-                );
-            }
-        }
+    fn insert(&mut self, folded_path: &str, path: &str, kind: EntryKind) -> anyhow::Result<()> {
+        let Some((known, known_kind)) = self.known.get(folded_path) else {
+            let entry = (path.to_owned(), kind);
+            self.known.insert(folded_path.to_owned(), entry);
+            return Ok(());
+        };
+        ensure!(
+            known == path,
+            "the names `{known}` and `{path}` differ only by case or Unicode form"
+        );
+        ensure!(
+            (*known_kind, kind) == (EntryKind::Folder, EntryKind::Folder),
+            "the name `{path}` is there twice"
+        );
         Ok(())
     }
 }
 
-/// Returns a path without differences of case and Unicode form, which some file systems ignore.
-fn folded(path: &str) -> String {
+/// Returns a part of a path without differences of case and Unicode form, which some file systems
+/// ignore.
+fn folded(part: &str) -> String {
     // Lower case first, so that `ẞ` is the same name as `ß`. Then upper case, so that `ß` is the
     // same name as `SS`, and `ſ` as `S`.
-    let lower = path.nfd().flat_map(char::to_lowercase);
+    let lower = part.nfd().flat_map(char::to_lowercase);
     let upper = lower.flat_map(char::to_uppercase);
     let folded: String = upper.flat_map(char::to_lowercase).collect();
     folded.nfc().collect()
@@ -424,6 +429,7 @@ pub(crate) mod tests {
             ("readme.md", "README.md", "differ only by case"),
             ("A/x", "a/y", "differ only by case"),
             ("a/x", "A", "differ only by case"),
+            ("a/b/\u{e9}/x", "a/b/E\u{301}/y", "differ only by case"),
             ("\u{e9}", "e\u{301}", "Unicode form"),
             ("\u{c9}", "e\u{301}", "Unicode form"),
             ("stra\u{df}e", "STRASSE", "differ only by case"),

@@ -29,6 +29,9 @@ use skillhost_skills::text::count::count;
 
 use crate::settings::{LoadedPackage, Settings};
 
+/// The error of a command whose package was removed from the store before it was locked.
+const CLEANED: &str = "`skillhost store clean` has removed what this command pulled; run it again";
+
 /// The lock file's name for the power to send requests.
 const SENDS_REQUESTS: &str = "sends HTTP requests";
 
@@ -345,7 +348,7 @@ impl<'o> Project<'o> {
         self.settings.packages.denied.check(locked.digests())?;
         ensure!(
             locked.digests().all(|digest| self.store.has(digest)),
-            "`skillhost store clean` has removed what this command pulled; run it again"
+            CLEANED
         );
         Ok(())
     }
@@ -609,6 +612,8 @@ fn required_store_folder() -> anyhow::Result<PathBuf> {
 mod tests {
     use std::fs;
 
+    use skillhost_packages::LockedSkill;
+
     use super::*;
 
     #[test]
@@ -647,6 +652,16 @@ mod tests {
         let store_lock = project.store.lock().unwrap();
         project.lock_component(locked.clone(), &store_lock).unwrap();
         assert!(lock_file.exists());
+        // The blobs are there, but not the unpacked files.
+        let mut package = locked.package.clone();
+        package.kind = PackageKind::Skill;
+        let skill = LockedSkill {
+            package,
+            commit: None,
+            files: BTreeMap::new(),
+        };
+        let error = project.lock_skill(skill, &store_lock).unwrap_err();
+        assert_eq!(format!("{error:#}"), CLEANED);
         fs::remove_file(&lock_file).unwrap();
         project.store.clean(&store_lock).unwrap();
         let error = project.lock_component(locked, &store_lock).unwrap_err();

@@ -78,9 +78,7 @@ impl Store {
         let (new, old) = (aside(), aside());
         let written = (|| {
             write_tree(&new, &locked.name, files)?;
-            if root.symlink_metadata().is_ok() {
-                fs::rename(&root, &old)?;
-            }
+            ignore_missing(fs::rename(&root, &old))?;
             fs::rename(&new, &root)?;
             File::open(&self.skills)?.sync_all()?;
             remove_tree(&old)
@@ -118,7 +116,11 @@ impl Store {
                 None => name.starts_with(UNFINISHED) && !is_abandoned(&entry),
             };
             if !is_kept {
-                remove_tree(&entry.path()).with_context(cannot)?;
+                // Meanwhile, another process can unpack the same skill again.
+                let aside = self.skills.join(unfinished_name("removed"));
+                let renamed = fs::rename(entry.path(), &aside);
+                let removed = renamed.and_then(|()| remove_tree(&aside));
+                ignore_missing(removed).with_context(cannot)?;
             }
         }
         Ok(())
@@ -157,19 +159,28 @@ fn write_tree(root: &Path, name: &str, files: &SkillFiles) -> io::Result<()> {
 }
 
 /// Removes a file, or a folder with its content, even if folders are read-only. Follows no symlink.
+///
+/// Another process may remove the same files at the same time.
 fn remove_tree(path: &Path) -> io::Result<()> {
-    let found = match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
-    };
-    if !found.is_dir() {
-        return fs::remove_file(path);
+    let removed = (|| {
+        if !path.symlink_metadata()?.is_dir() {
+            return fs::remove_file(path);
+        }
+        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(path)? {
+            remove_tree(&entry?.path())?;
+        }
+        fs::remove_dir(path)
+    })();
+    ignore_missing(removed)
+}
+
+/// Returns `Ok` if a file or folder was missing.
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
-    fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        remove_tree(&entry?.path())?;
-    }
-    fs::remove_dir(path)
 }
 
 /// Compares the only skill in a folder with the lock file.
@@ -351,6 +362,24 @@ mod tests {
         let names = fs::read_dir(store.skill_root(&other)).unwrap();
         let names: Vec<_> = names.map(|it| it.unwrap().file_name()).collect();
         assert_eq!(names, ["other"]);
+    }
+
+    #[test]
+    fn cleaning_removes_each_skill_at_once() {
+        let (folder, store, locked, files) = unpacked();
+        let root = store.skill_root(&locked);
+        set_mode(&root, 0o700);
+        // The removal fails partway, at a path that is too long.
+        let deep = |base: &Path| (0..11).fold(base.to_owned(), |it, _| it.join("n".repeat(200)));
+        let (outer, inner) = (deep(&root), folder.path().join("inner"));
+        fs::create_dir_all(&outer).unwrap();
+        fs::create_dir_all(deep(&inner)).unwrap();
+        fs::rename(&inner, outer.join("inner")).unwrap();
+        let error = store.clean_unpacked(&BTreeSet::new()).unwrap_err();
+        assert!(error.to_string().contains("cannot clean"), "{error:#}");
+        assert!(!root.exists());
+        store.unpack(&locked, &files).unwrap();
+        store.check_unpacked(&locked).unwrap();
     }
 
     #[test]

@@ -15,7 +15,8 @@ use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
 use super::{
-    KnownValues, Project, check_manifest, check_source, not_locked, package_changes, signer_line,
+    CLEANED, KnownValues, Project, check_manifest, check_source, not_locked, package_changes,
+    signer_line,
 };
 use crate::line_diff::{LineChange, has_hidden_changes, line_diff};
 use crate::settings::{LoadedPackage, Settings};
@@ -223,7 +224,8 @@ impl Project<'_> {
 
     fn check_skill_stored(&self, locked: &LockedSkill) -> anyhow::Result<()> {
         self.check_stored(locked)?;
-        self.store.check_unpacked(locked)
+        ensure!(self.store.check_unpacked(locked).is_ok(), CLEANED);
+        Ok(())
     }
 }
 

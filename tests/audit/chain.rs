@@ -329,16 +329,18 @@ fn continues_the_chain_after_a_torn_start() {
     let host = log.host();
     record(&host, 2);
     let torn = fs::read_to_string(&log.path).unwrap()[..60].to_owned();
-    for (end, old) in [(41, "audit.jsonl.1"), (60, "audit.jsonl.2")] {
+    let zeros = 700 << 10;
+    for (end, zeros, old) in [(41, 0, "audit.jsonl.1"), (60, zeros, "audit.jsonl.2")] {
         fs::rename(&log.path, log.beside(old)).unwrap();
-        // The disk was full at the first record after the rotation.
-        fs::write(&log.path, &torn[..end]).unwrap();
+        // The disk was full at the first record after the rotation, or the power failed.
+        let start = format!("{}{}", &torn[..end], "\0".repeat(zeros));
+        fs::write(&log.path, start).unwrap();
         fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
         record(&host, 2);
     }
     drop(host);
     let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
-    assert_eq!(report.vouched_bytes, 42 + 61);
+    assert_eq!(report.vouched_bytes, 42 + 61 + zeros as u64);
     // The files in a shell's order, and then the last one alone.
     log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
     log.prove(&["audit.jsonl"], 2);
@@ -379,13 +381,20 @@ fn accepts_zeros_after_a_torn_record() {
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     let last = text.lines().last().unwrap();
-    for torn in ["", &last[..22], &last[..60], last] {
-        let torn = format!("{torn}\0\0\0");
-        for line_end in ["", "\n"] {
-            fs::write(&log.path, format!("{text}{torn}{line_end}")).unwrap();
-            record(&log.host(), 1);
-            let report = log.prove(&["audit.jsonl"], 2);
-            assert_eq!(report.vouched_bytes, torn.len() as u64 + 1, "{torn:?}");
+    // The second number of zeros is longer than the tail that the host reads first.
+    for zeros in [3, 300 << 10] {
+        for start in ["", &last[..22], &last[..60], last] {
+            let torn = format!("{start}{}", "\0".repeat(zeros));
+            for line_end in ["", "\n"] {
+                fs::write(&log.path, format!("{text}{torn}{line_end}")).unwrap();
+                record(&log.host(), 1);
+                let report = log.prove(&["audit.jsonl"], 2);
+                assert_eq!(
+                    report.vouched_bytes,
+                    torn.len() as u64 + 1,
+                    "{start} {zeros}"
+                );
+            }
         }
     }
 }

@@ -70,10 +70,12 @@ impl ExternalCheckpoints {
                 "{}: there are more than {MAX_CHECKPOINTS}; use only the later ones",
                 context()
             );
-            let (Piece::Line(line) | Piece::Part { bytes: line, .. }) = piece;
+            let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
+            // The last part of a line that is too long has its line feed.
+            let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             let torn = torn_length(line);
             checkpoints.torn_bytes += torn as u64;
-            if torn > 0 && torn == line.len() {
+            if torn == line.len() {
                 continue;
             }
             checkpoints

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use skillhost_sandbox::tool::audit::chain::{Link, NAME_BYTES};
+use skillhost_sandbox::tool::audit::chain::{Link, MAX_ZERO_BYTES, NAME_BYTES};
 use skillhost_skills::named_file;
 
 use crate::lines::{MAX_LINE_BYTES, Piece, PieceReader};
@@ -24,9 +24,9 @@ const TIME_BYTES: usize = 24;
 /// The time of a record as text, which sorts like the time.
 pub(crate) type TimeText = [u8; TIME_BYTES];
 
-/// The maximum number of bytes at the beginning of a file to search for its first record: two
-/// lines, because a torn record may precede it. Guards against: reading a file without records
-/// twice.
+/// The maximum number of bytes at the beginning of a file to search for its first record, besides
+/// zero bytes: two lines, because a torn record may precede it. Guards against: reading a file
+/// without records twice.
 const MAX_HEAD_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
 
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
@@ -123,10 +123,17 @@ pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
 }
 
 impl FirstRecord {
-    /// Finds the first record of a chain in a file. A torn record may precede it.
+    /// Finds the first record of a chain in a file. A torn record may precede it, and zero bytes of
+    /// a power failure.
     fn find(file: &File) -> std::io::Result<Self> {
-        let mut pieces = PieceReader::new(BufReader::new(file.take(MAX_HEAD_BYTES)));
-        while let Some(piece) = pieces.next()? {
+        let head = file.take(MAX_HEAD_BYTES + MAX_ZERO_BYTES);
+        let mut pieces = PieceReader::new(BufReader::new(head));
+        let mut searched = 0;
+        while searched < MAX_HEAD_BYTES
+            && let Some(piece) = pieces.next()?
+        {
+            let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
+            searched += bytes.iter().filter(|byte| **byte != 0).count() as u64;
             if let Piece::Line(line) = piece
                 && let Some(link) = Link::parse(line)
                 && let Some(time) = time_of(line)

@@ -20,7 +20,7 @@ use skillhost_sandbox::tool::audit::chain::{
 use crate::external::ExternalCheckpoints;
 use crate::files::{TimeText, time_of};
 use crate::key::PublicKey;
-use crate::lines::MAX_LINE_BYTES;
+use crate::lines::{MAX_LINE_BYTES, Piece};
 use crate::report::{LogProblem, VerifyReport};
 
 /// The maximum number of problems in a report. Guards against: a file full of problems, which
@@ -56,6 +56,8 @@ pub struct Verifier {
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
+    /// The content of the parts of this line so far. `None` at the beginning of a line.
+    long_line: Option<GapContent>,
     /// The end of this file, if it is a record without its line feed.
     unended_record: Option<Vec<u8>>,
     report: VerifyReport,
@@ -183,6 +185,7 @@ impl Verifier {
             unchained_files: Vec::new(),
             is_broken: false,
             gap: Gap::default(),
+            long_line: None,
             unended_record: None,
             report: VerifyReport::default(),
             unproven_before: 0,
@@ -201,12 +204,23 @@ impl Verifier {
         self.end_file();
         self.file = name.into();
         self.line = 0;
+        self.long_line = None;
         (self.has_chain, self.is_broken) = (false, false);
     }
 
     /// Returns the link of the next record. `None` before the first.
     pub(crate) fn next_link(&self) -> Option<Link> {
         self.next
+    }
+
+    /// Checks a piece of the file.
+    pub(crate) fn check_piece(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Line(line) => {
+                self.check_line(line);
+            }
+            Piece::Part { bytes, ends_line } => self.check_part(bytes, ends_line),
+        }
     }
 
     /// Checks a line without its line feed. Returns whether it is a record that follows the one
@@ -299,20 +313,28 @@ impl Verifier {
     pub fn check_part(&mut self, part: &[u8], ends_line: bool) {
         self.line += 1;
         let is_short = part.len() < MAX_LINE_BYTES;
-        let link = Link::parse(part).filter(|_| is_short);
+        let line_content = self.long_line.take();
+        let link = Link::parse(part).filter(|_| is_short && line_content.is_none());
         match link {
             Some(link) if self.next.is_none_or(|next| link == next) => {
                 self.unended_record = Some(part.to_owned());
             }
             link => {
+                let is_torn = match line_content {
+                    // A whole part is longer than any record, so zero bytes must be at its end.
+                    None => is_torn_record(part) && (is_short || part.ends_with(b"\0")),
+                    // A power failure leaves any number of zero bytes after a torn record.
+                    Some(content) => content == GapContent::Torn && has_only_zeros(part),
+                };
                 let content = match link {
                     Some(_) => GapContent::Misplaced,
-                    None if is_short && is_torn_record(part) => GapContent::Torn,
+                    None if is_torn => GapContent::Torn,
                     None => GapContent::Unchained,
                 };
                 let sequence = link.map(|link| link.sequence);
                 let problem = "it is not a record of the chain";
                 self.add_to_gap(&[part], content, sequence, problem);
+                self.long_line = (!ends_line).then_some(content);
             }
         }
         // The next part belongs to the same line.
@@ -607,6 +629,12 @@ impl Verifier {
             self.report.problems_left_out += 1;
         }
     }
+}
+
+/// Returns whether a part of a line has only zero bytes, besides its line feed.
+fn has_only_zeros(part: &[u8]) -> bool {
+    let bytes = part.strip_suffix(b"\n").unwrap_or(part);
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 /// Returns the message that the records from `first` up to the one before `next` are missing.

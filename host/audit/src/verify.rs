@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::external::ExternalCheckpoints;
 use crate::files;
 use crate::key::PublicKey;
-use crate::lines::Piece;
 use crate::report::VerifyReport;
 use crate::verifier::Verifier;
 
@@ -32,12 +31,7 @@ fn verify_with(mut verifier: Verifier, files: &[PathBuf]) -> anyhow::Result<Veri
     for file in files::sort_files(files)? {
         verifier.start_file(&file.name);
         file.read(|piece| {
-            match piece {
-                Piece::Line(line) => {
-                    verifier.check_line(line);
-                }
-                Piece::Part { bytes, ends_line } => verifier.check_part(bytes, ends_line),
-            }
+            verifier.check_piece(piece);
             Ok(true)
         })?;
     }

@@ -8,6 +8,7 @@ use skillhost_skills::text::digest::hex;
 
 use super::*;
 use crate::key::PrivateKey;
+use crate::lines::PieceReader;
 
 const TIME: &str = "2026-11-23T08:00:00.000Z";
 
@@ -334,6 +335,54 @@ fn accepts_torn_records_only_as_reported() {
         (&with_line_feed(&log.lines[3])[..], log.lines[7].clone()),
     ] {
         assert_eq!(check(gap, &record).problems.len(), 1);
+    }
+}
+
+#[test]
+fn accepts_long_zeros_only_after_torn_record() {
+    let log = Log::new();
+    let next = log.before[7].next.unwrap();
+    let check = |bytes: &[u8]| {
+        let mut verifier = log.before[7].clone();
+        let mut pieces = PieceReader::new(bytes);
+        while let Some(piece) = pieces.next().unwrap() {
+            verifier.check_piece(piece);
+        }
+        verifier.external = ExternalCheckpoints::default();
+        verifier.finish()
+    };
+    let (zeros, others) = (&[0_u8; MAX_LINE_BYTES][..], &[b'x'; MAX_LINE_BYTES][..]);
+    let (record, torn) = (&log.lines[7][..], &log.lines[7][..41]);
+    for (parts, is_torn) in [
+        (&[zeros][..], true),
+        (&[zeros, zeros, &zeros[1..]], true),
+        (&[torn, zeros], true),
+        // A part ends where the zeros end.
+        (&[torn, zeros, &zeros[41..]], true),
+        (&[record, zeros, zeros], true),
+        (&[others], false),
+        (&[torn, others], false),
+        (&[b"noise", zeros, zeros], false),
+        (&[zeros, b"noise"], false),
+        (&[torn, zeros, b"noise", zeros, zeros], false),
+        // A part begins where the record begins.
+        (&[torn, &zeros[41..], torn], false),
+        (&[torn, &zeros[41..], record], false),
+    ] {
+        let bytes = parts.concat();
+        let about: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let report = check(&bytes);
+        assert_eq!(report.problems.is_empty(), is_torn, "{about:?}");
+        if is_torn {
+            assert_eq!(report.torn_bytes, bytes.len() as u64, "{about:?}");
+        }
+        // The next record vouches for the line.
+        let line = with_line_feed(&bytes);
+        let vouching = with_line_feed(&vouching_record(next, "", &line));
+        let report = check(&[&line[..], &vouching].concat());
+        assert_eq!(report.problems.is_empty(), is_torn, "{about:?}");
+        let vouched = if is_torn { line.len() as u64 } else { 0 };
+        assert_eq!(report.vouched_bytes, vouched, "{about:?}");
     }
 }
 

@@ -23,6 +23,10 @@ pub const CHECKPOINT: &str = "checkpoint";
 /// characters of 12 bytes, and 50 requests with four texts of 512 bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 10;
 
+/// The maximum zero bytes of a power failure that a host or a reader passes over to find a record.
+/// Guards against: a sparse file of a terabyte.
+pub const MAX_ZERO_BYTES: u64 = 64 << 20;
+
 /// The beginning of every record; `0` matches any digit.
 pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 

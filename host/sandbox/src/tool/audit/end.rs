@@ -11,11 +11,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::{Link, MAX_RECORD_BYTES, RECORD_START, matches_pattern, without_zeros};
+use super::chain::{
+    Link, MAX_RECORD_BYTES, MAX_ZERO_BYTES, RECORD_START, matches_pattern, without_zeros,
+};
 use skillhost_skills::text::digest::DigestWriter;
 
-/// The number of bytes read first from the end of a file: the longest record, and the line feed
-/// before it.
+/// The number of bytes read from the end of a file, besides zero bytes: the longest record, and
+/// the line feed before it.
 const TAIL_BYTES: u64 = MAX_RECORD_BYTES as u64 + 1;
 
 /// The kind of a file's end.
@@ -83,12 +85,23 @@ pub(super) fn kind(file: &File, size: u64) -> io::Result<LogEnd> {
 
 /// Reads the last bytes of a file of this size. Returns them and the number of bytes before
 /// them.
+///
+/// Reads more if zero bytes are among them, so that the zeros of a power failure do not hide the
+/// record before them.
 fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
-    let skipped = size.saturating_sub(TAIL_BYTES);
-    file.seek(SeekFrom::Start(skipped))?;
-    let mut tail = Vec::new();
-    file.take(size - skipped).read_to_end(&mut tail)?;
-    Ok((tail, skipped))
+    let mut zeros = 0;
+    loop {
+        let skipped = size.saturating_sub(TAIL_BYTES + zeros);
+        file.seek(SeekFrom::Start(skipped))?;
+        let mut tail = Vec::new();
+        file.take(size - skipped).read_to_end(&mut tail)?;
+        let others = tail.iter().filter(|byte| **byte != 0).count() as u64;
+        if skipped == 0 || others >= TAIL_BYTES || zeros == MAX_ZERO_BYTES {
+            return Ok((tail, skipped));
+        }
+        // Four times as many, so that all reads together take little longer than the last one.
+        zeros = (4 * zeros).clamp(TAIL_BYTES, MAX_ZERO_BYTES);
+    }
 }
 
 /// Follows a chain through a file of this size. Begins after `start`, or at the first record
@@ -360,6 +373,55 @@ mod tests {
         assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
         let end = read(&file, text.len() as u64).unwrap();
         assert_eq!((end.kind, end.last), (LogEnd::Foreign, None));
+    }
+
+    #[test]
+    fn accepts_zeros_longer_than_a_record() {
+        let text = chain(&[0, 0]).concat();
+        let last = text.lines().last().unwrap();
+        let first_size = text.len() - last.len() - 1;
+        let zeros = "\0".repeat(3 * TAIL_BYTES as usize);
+        for (end, kind, has_last) in [
+            (format!("{last}\n{zeros}"), LogEnd::Torn, true),
+            (format!("{last}\n{zeros}\n"), LogEnd::Whole, true),
+            (
+                format!("{last}\n{}{zeros}\n{{\"ti", &last[..60]),
+                LogEnd::Torn,
+                true,
+            ),
+            (format!("{last}\n{zeros}\n{zeros}"), LogEnd::Torn, true),
+            // The zeros took the place of the record's end, or of its line feed.
+            (format!("{}{zeros}", &last[..60]), LogEnd::Torn, false),
+            (format!("{last}{zeros}"), LogEnd::Torn, false),
+            (format!("{last}\nnoise{zeros}"), LogEnd::Foreign, true),
+            (format!("{last}\n{zeros}noise"), LogEnd::Foreign, true),
+            (format!("{last}\n{zeros}{last}"), LogEnd::Foreign, true),
+        ] {
+            let about = end.replace(&zeros, "ZEROS");
+            let (file, size) = (file(&[&text[..first_size], &end].concat()), end.len());
+            let found = read(&file, (first_size + size) as u64).unwrap();
+            let line = if has_last {
+                first_size..first_size + last.len()
+            } else {
+                0..first_size - 1
+            };
+            let line = line.start as u64..line.end as u64;
+            assert_eq!(found.kind, kind, "{about}");
+            assert_eq!(found.last.map(|last| last.line), Some(line), "{about}");
+        }
+        // Without a record before them, too.
+        let file = file(&zeros);
+        assert_eq!(kind(&file, zeros.len() as u64).unwrap(), LogEnd::Torn);
+    }
+
+    #[test]
+    fn reads_bounded_number_of_zeros() {
+        let file = tempfile::tempfile().unwrap();
+        let size = 8 << 40;
+        file.set_len(size).unwrap();
+        let (tail, skipped) = read_tail(&file, size).unwrap();
+        assert_eq!(tail.len() as u64, TAIL_BYTES + MAX_ZERO_BYTES);
+        assert_eq!(skipped, size - tail.len() as u64);
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl SignedLog {
     fn verify_external(&self, files: &[&str], checkpoints: &str) -> VerifyReport {
         let keys = [self.public.clone()];
         fs::write(self.beside("external"), checkpoints).unwrap();
-        let external = ExternalCheckpoints::read(&self.beside("external"), &keys).unwrap();
+        let external = ExternalCheckpoints::read(&[self.beside("external")], &keys).unwrap();
         let files: Vec<_> = files.iter().map(|name| self.beside(name)).collect();
         verify(&files, &keys, external).unwrap()
     }
@@ -83,11 +83,11 @@ fn external_checkpoints_show_a_cut() {
         .split_inclusive('\n')
         .filter(|line| line.contains("\"signature\""))
         .collect();
-    let external_file = log.beside("external");
-    fs::write(&external_file, &checkpoints).unwrap();
+    let external_files = [log.beside("external")];
+    fs::write(&external_files[0], &checkpoints).unwrap();
     let keys = [log.public.clone()];
     let check = || {
-        let external = ExternalCheckpoints::read(&external_file, &keys).unwrap();
+        let external = ExternalCheckpoints::read(&external_files, &keys).unwrap();
         verify(std::slice::from_ref(&log.path), &keys, external).unwrap()
     };
     let report = check();
@@ -110,8 +110,8 @@ fn external_checkpoints_show_a_cut() {
         &checkpoints.replacen("\"sequence\":0", "\"sequence\":3", 1),
         "x",
     ] {
-        fs::write(&external_file, wrong).unwrap();
-        let error = ExternalCheckpoints::read(&external_file, &keys).unwrap_err();
+        fs::write(&external_files[0], wrong).unwrap();
+        let error = ExternalCheckpoints::read(&external_files, &keys).unwrap_err();
         assert!(format!("{error:#}").contains("line 1"), "{error:#}");
     }
 }
@@ -354,6 +354,6 @@ fn skips_torn_checkpoints() {
     ]);
     command.current_dir(log.folder.path());
     let run = finish(command, "");
-    let said = "40 bytes of torn checkpoints in the file of `--checkpoints` do not count";
+    let said = "40 bytes of torn checkpoints in the files of `--checkpoints` do not count";
     assert!(run.code == 0 && run.stdout.contains(said), "{run:?}");
 }

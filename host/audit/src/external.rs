@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost_sandbox::tool::audit::chain::{
@@ -17,7 +17,7 @@ use skillhost_skills::text::digest::hex;
 use crate::key::PublicKey;
 use crate::lines::{Piece, PieceReader};
 
-/// The maximum number of lines in a file with checkpoints. Guards against: a file that fills the
+/// The maximum number of lines in all files with checkpoints. Guards against: files that fill the
 /// memory.
 const MAX_CHECKPOINTS: usize = 1_000_000;
 
@@ -25,7 +25,9 @@ const MAX_CHECKPOINTS: usize = 1_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct ExternalCheckpoints {
     chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
-    /// The bytes of torn checkpoints in the file.
+    /// The number of lines in the files.
+    lines: usize,
+    /// The bytes of torn checkpoints in the files.
     torn_bytes: u64,
 }
 
@@ -54,36 +56,41 @@ pub(crate) struct CheckpointMatch {
 }
 
 impl ExternalCheckpoints {
-    /// Reads a file with a checkpoint on each line, as the host sent them.
+    /// Reads files with a checkpoint on each line, as hosts sent them.
     ///
     /// Each must be signed with one of the keys. Torn checkpoints are counted and skipped.
-    pub fn read(path: &Path, keys: &[PublicKey]) -> anyhow::Result<Self> {
+    pub fn read(files: &[PathBuf], keys: &[PublicKey]) -> anyhow::Result<Self> {
         let mut checkpoints = Self::default();
-        let context = || format!("cannot use the checkpoints in `{}`", path.display());
-        let file = named_file::open(path).with_context(context)?;
-        let mut pieces = PieceReader::new(BufReader::new(file));
+        for path in files {
+            let context = || format!("cannot use the checkpoints in `{}`", path.display());
+            checkpoints.add_file(path, keys).with_context(context)?;
+        }
+        Ok(checkpoints)
+    }
+
+    /// Adds the checkpoints in a file.
+    fn add_file(&mut self, path: &Path, keys: &[PublicKey]) -> anyhow::Result<()> {
+        let mut pieces = PieceReader::new(BufReader::new(named_file::open(path)?));
         let mut number = 0;
-        while let Some(piece) = pieces.next().with_context(context)? {
+        while let Some(piece) = pieces.next()? {
             number += 1;
+            self.lines += 1;
             ensure!(
-                number <= MAX_CHECKPOINTS,
-                "{}: there are more than {MAX_CHECKPOINTS}; use only the later ones",
-                context()
+                self.lines <= MAX_CHECKPOINTS,
+                "there are more than {MAX_CHECKPOINTS}; use only the later ones"
             );
             let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
             // The last part of a line that is too long has its line feed.
             let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             let torn = torn_length(line);
-            checkpoints.torn_bytes += torn as u64;
+            self.torn_bytes += torn as u64;
             if torn == line.len() {
                 continue;
             }
-            checkpoints
-                .add(&line[torn..], keys)
-                .with_context(|| format!("line {number}"))
-                .with_context(context)?;
+            self.add(&line[torn..], keys)
+                .with_context(|| format!("line {number}"))?;
         }
-        Ok(checkpoints)
+        Ok(())
     }
 
     /// Adds the line of a checkpoint, without its line feed.
@@ -106,7 +113,7 @@ impl ExternalCheckpoints {
         Ok(())
     }
 
-    /// Returns the bytes of torn checkpoints in the file.
+    /// Returns the bytes of torn checkpoints in the files.
     pub(crate) fn torn_bytes(&self) -> u64 {
         self.torn_bytes
     }
@@ -218,5 +225,30 @@ fn torn_length(line: &[u8]) -> usize {
         line.len()
     } else {
         last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn limits_lines_of_all_files_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["one", "two"].map(|name| folder.path().join(name));
+        // Torn checkpoints need no key.
+        fs::write(&files[0], "{\n".repeat(MAX_CHECKPOINTS)).unwrap();
+        fs::write(&files[1], "{\n").unwrap();
+        let read = ExternalCheckpoints::read(&files[..1], &[]).unwrap();
+        assert_eq!(read.torn_bytes(), MAX_CHECKPOINTS as u64);
+        let error = ExternalCheckpoints::read(&files, &[]).unwrap_err();
+        let said = format!(
+            "cannot use the checkpoints in `{}`: there are more than 1000000; use only the later \
+             ones",
+            files[1].display()
+        );
+        assert_eq!(format!("{error:#}"), said);
     }
 }

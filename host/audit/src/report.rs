@@ -47,7 +47,7 @@ pub struct VerifyReport {
     pub unchained: u64,
     /// The bytes of torn records at the ends of files. Nothing vouches for them.
     pub torn_bytes: u64,
-    /// The bytes of torn checkpoints in the file of external checkpoints. The process that
+    /// The bytes of torn checkpoints in the files of external checkpoints. The process that
     /// stored them was killed.
     pub torn_checkpoint_bytes: u64,
     /// The first hundred problems.

@@ -29,9 +29,9 @@ pub(crate) struct VerifyCommand {
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
     /// External checkpoints: the log must have each of them, except those older than its
-    /// first record
+    /// first record; repeatable
     #[arg(long, value_name = "FILE", requires = "key")]
-    checkpoints: Option<PathBuf>,
+    checkpoints: Vec<PathBuf>,
     /// Form of the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -44,10 +44,7 @@ impl VerifyCommand {
             .iter()
             .map(|path| PublicKey::read(path, trust))
             .collect::<anyhow::Result<_>>()?;
-        let external = match &self.checkpoints {
-            Some(file) => ExternalCheckpoints::read(file, &keys)?,
-            None => ExternalCheckpoints::default(),
-        };
+        let external = ExternalCheckpoints::read(&self.checkpoints, &keys)?;
         let has_keys = !keys.is_empty();
         let report = if has_keys {
             verify(&self.files, &keys, external)?
@@ -118,7 +115,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     }
     if report.torn_checkpoint_bytes > 0 {
         lines.push(format_line!(
-            "{} bytes of torn checkpoints in the file of `--checkpoints` do not count",
+            "{} bytes of torn checkpoints in the files of `--checkpoints` do not count",
             report.torn_checkpoint_bytes
         ));
     }

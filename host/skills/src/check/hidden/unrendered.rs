@@ -1,10 +1,10 @@
 //! Parts of a Markdown text that a rendered page does not show, but a model reads: comments and
-//! declarations in HTML, and link definitions with their titles.
+//! declarations in HTML, link definitions with their titles, and footnotes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use pulldown_cmark::{Event, LinkType, Tag};
+use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::{LineCounter, parser};
 
@@ -104,7 +104,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         lines: LineCounter::new(text, first_line),
         parts: Vec::new(),
     };
-    let labels = rendered_labels(text);
+    let rendered = Rendered::from(text);
     // Between two blocks are only link definitions, and the marks of lists and quotes.
     let mut blocks_end = 0;
     let mut hidden_end = 0;
@@ -113,21 +113,26 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         if range.start < hidden_end {
             continue;
         }
-        match &event {
-            Event::End(_) | Event::Start(Tag::List(_) | Tag::Item | Tag::BlockQuote(_)) => continue,
-            Event::Start(Tag::FootnoteDefinition(label)) => {
-                // A footnote without a reference is not rendered.
-                if !labels.contains(&format!("^{label}").to_lowercase()) {
-                    hidden_end = range.end;
-                    blocks_end = range.end;
-                    found.add(range.start, Text::from(&text[range]));
-                }
-                continue;
-            }
-            _ => {}
+        if matches!(
+            event,
+            Event::End(_) | Event::Start(Tag::List(_) | Tag::Item | Tag::BlockQuote(_))
+        ) {
+            continue;
         }
         if range.start > blocks_end {
-            add_definitions(&mut found, blocks_end..range.start, &labels);
+            add_definitions(&mut found, blocks_end..range.start, &rendered.labels);
+        }
+        if matches!(event, Event::Start(Tag::FootnoteDefinition(_))) {
+            if rendered.footnotes.contains(&range.start) {
+                // Its content may begin with link definitions.
+                let mark = split_at_end(&text[range.start..], ']');
+                blocks_end = mark.map_or(range.start, |(_, after)| text.len() - after.len());
+            } else {
+                hidden_end = range.end;
+                blocks_end = range.end;
+                found.add(range.start, Text::from(&text[range]));
+            }
+            continue;
         }
         blocks_end = blocks_end.max(range.end);
         if matches!(event, Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_)) {
@@ -138,20 +143,62 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     found.parts
 }
 
-/// Returns the labels that a rendered page shows or refers to, in lower case: those of links whose
-/// text is the label, and those of footnotes, with a leading `^`.
-fn rendered_labels(text: &str) -> HashSet<String> {
-    parser(text)
-        .filter_map(|event| match event {
-            Event::Start(Tag::Link { link_type, id, .. } | Tag::Image { link_type, id, .. })
-                if matches!(link_type, LinkType::Shortcut | LinkType::Collapsed) =>
-            {
-                Some(id.to_lowercase())
+/// The labels and footnotes that a rendered page shows.
+struct Rendered {
+    /// The labels of links whose text is the label, as `folded` returns them.
+    labels: HashSet<String>,
+    /// The byte offsets at which the footnotes start.
+    footnotes: HashSet<usize>,
+}
+
+impl Rendered {
+    /// Finds what the page of a Markdown text shows. Of the footnotes with one label, it shows the
+    /// first, if the body or another shown footnote refers to it.
+    fn from(text: &str) -> Self {
+        let mut labels = HashSet::new();
+        // Where the first footnote of each label starts.
+        let mut starts = HashMap::new();
+        // The labels of the footnotes to which each footnote refers, by its start. The body has no
+        // start.
+        let mut references: HashMap<Option<usize>, Vec<String>> = HashMap::new();
+        let mut open = Vec::new();
+        for (event, range) in parser(text).into_offset_iter() {
+            match event {
+                Event::Start(
+                    Tag::Link { link_type, id, .. } | Tag::Image { link_type, id, .. },
+                ) if matches!(link_type, LinkType::Shortcut | LinkType::Collapsed) => {
+                    labels.insert(folded(&id));
+                }
+                Event::Start(Tag::FootnoteDefinition(label)) => {
+                    starts.entry(folded(&label)).or_insert(range.start);
+                    open.push(range.start);
+                }
+                Event::End(TagEnd::FootnoteDefinition) => {
+                    open.pop();
+                }
+                Event::FootnoteReference(label) => {
+                    let from = open.last().copied();
+                    references.entry(from).or_default().push(folded(&label));
+                }
+                _ => {}
             }
-            Event::FootnoteReference(label) => Some(format!("^{label}").to_lowercase()),
-            _ => None,
-        })
-        .collect()
+        }
+        let mut footnotes = HashSet::new();
+        let mut shown = references.remove(&None).unwrap_or_default();
+        while let Some(label) = shown.pop() {
+            if let Some(&start) = starts.get(&label)
+                && footnotes.insert(start)
+            {
+                shown.extend(references.remove(&Some(start)).unwrap_or_default());
+            }
+        }
+        Self { labels, footnotes }
+    }
+}
+
+/// Returns a label without the difference between upper and lower case, which renderers ignore.
+fn folded(label: &str) -> String {
+    label.to_lowercase().to_uppercase()
 }
 
 /// Adds the long parts of the HTML at `range`. Returns the end of what browsers do not show: a
@@ -186,7 +233,7 @@ fn add_markup(found: &mut Found<'_>, range: Range<usize>) -> usize {
 
 /// Adds the long link definitions at `range`, which is between two blocks. Their addresses do not
 /// count, and their labels only if no link shows them.
-fn add_definitions(found: &mut Found<'_>, range: Range<usize>, rendered: &HashSet<String>) {
+fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<String>) {
     let all = &found.text[range.clone()];
     let mut rest = all;
     while let Some(start) = rest.find('[') {
@@ -195,7 +242,7 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, rendered: &HashSe
             return;
         };
         let mut part = Text::default();
-        if !rendered.contains(&label.to_lowercase()) {
+        if !shown.contains(&folded(label)) {
             part.push(label);
         }
         rest = skip_marks(after.strip_prefix(':').unwrap_or(after));
@@ -298,6 +345,42 @@ mod tests {
             (format!("a[^1]\n\n[^1]: {LONG}"), &[]),
             (format!("a\n\n[^1]: {LONG}\n\n    {LONG}"), &[3]),
             (format!("| a |\n|---|\n| {LONG} |"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_text_that_footnotes_hide() {
+        for (text, expected) in [
+            (format!("[q]: u \"{LONG}\"\n\n[^x]: y"), &[1][..]),
+            (format!("[{LONG}]: u\n\n[^x]: y\n\na"), &[1]),
+            (format!("> [q]: u \"{LONG}\"\n>\n> [^x]: y"), &[1]),
+            (format!("- [q]: u \"{LONG}\"\n- [^x]: y"), &[1]),
+            (format!("a[^x]\n\n[q]: u \"{LONG}\"\n\n[^x]: y"), &[3]),
+            (format!("[^x]: y\n\n[q]: u \"{LONG}\""), &[3]),
+            (format!("[^x]: [q]: u \"{LONG}\""), &[1]),
+            (format!("a[^1]\n\n[^1]: [q]: u \"{LONG}\""), &[3]),
+            (format!("a[^1]\n\n[^1]: [{LONG}]: u\n    b"), &[3]),
+            (format!("a[^1]\n\n[^1]:\n    [q]: u \"{LONG}\""), &[4]),
+            (
+                format!("a[^1]\n\n[^1]: [p]: v\n    [q]: u \"{LONG}\""),
+                &[4],
+            ),
+            (format!("a[^1]\n\n[^1]: - [q]: u \"{LONG}\""), &[3]),
+            (format!("> a[^1]\n>\n> [^1]: [q]: u \"{LONG}\""), &[3]),
+            (format!("a[^b\\]c]\n\n[^b\\]c]: [q]: u \"{LONG}\""), &[3]),
+            (format!("a[^1]\n\n[^1]: b\n\n[^1]: {LONG}"), &[5]),
+            (format!("a[^1]\n\n[^1]: b\n[^1]: {LONG}"), &[4]),
+            (format!("a[^b]\n\n[^b]: c\n\n[^B]: {LONG}"), &[5]),
+            (format!("a[^1]\n\n[^2]: {LONG}\n[^1]: b"), &[3]),
+            (format!("a\n\n[^1]: {LONG}[^1]"), &[3]),
+            (format!("a\n\n[^1]: b[^2]\n[^2]: {LONG}"), &[4]),
+            (format!("a\n\n[^1]: b[^2]\n[^2]: {LONG}[^1]"), &[4]),
+            (format!("a[^1]\n\n[^1]: b[^2]\n[^2]: {LONG}"), &[]),
+            (format!("a[^B]\n\n[^b]: {LONG}"), &[]),
+            (format!("a[^1]\n\n[^1]: > {LONG}\n\n[^x]: y"), &[]),
+            (format!("a[^1]\n\n[^1]: [{LONG}]\n\n[{LONG}]: u"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

@@ -417,7 +417,7 @@ class Follower:
         module, _, name = value.rpartition(".")
         if "(" in value or not self._baked.has(module) or self._baked.has(value) or self._names.has(value) or self._names.files(module):
             return
-        is_certain = is_certain and not self._names.sets(name)
+        is_certain = is_certain and not self._names.sets(value)
         flow.need(Need(scope.source.path, node.lineno, value, "this Python does not have it", AttributeError), is_certain)
 
     # Imports.
@@ -463,7 +463,7 @@ class Follower:
 
     def _missing_name(self, scope, node, name, reason, flow):
         """Adds a need for a name that the module of an import does not have."""
-        flow.need(Need(scope.source.path, node.lineno, name, reason, ImportError))
+        flow.need(Need(scope.source.path, node.lineno, name, reason, ImportError), not self._names.sets(name))
         flow.fails = True
 
     def _module(self, scope, node, name, flow):
@@ -482,6 +482,7 @@ class Follower:
         top = name if name.startswith(".") else name.partition(".")[0]
         # A script that changes `sys.path` may find the module in a folder that only a run knows.
         is_certain = not self._names.has_other_folders or top in unsupported.MODULES
+        is_certain = is_certain and not self._names.sets(f"sys.modules.{top}")
         flow.need(Need(scope.source.path, node.lineno, f"import {top}", reason, ModuleNotFoundError), is_certain)
         flow.fails = True
 

@@ -4,6 +4,7 @@ import ast
 import builtins
 import sys
 
+from .. import unsupported
 from .source import MAX_MEANINGS, Scope, last_name
 
 # The maximum number of assignments to follow for a name, and of `from … import *` to search. Guards against: a script
@@ -32,6 +33,8 @@ class Names:
         # The code to follow at the end, as code that may run: scopes of mentioned functions, and nodes with their scope.
         self.later = []
         self.mentioned = set()
+        # The attributes that the script sets, by full name: `MODULE.` for any of a module, `.NAME` of an unknown object.
+        self._changed = set()
         # True if the script searches other folders for modules, too.
         self.has_other_folders = False
 
@@ -52,6 +55,10 @@ class Names:
             names = names & self.mentioned | source.mentioned | {name for name in names if name[:2] == "__"}
             for name in sorted(self._waiting if self.mentioned & REFLECTION else names & self._waiting.keys()):
                 self.later += [(function, None) for function in self._waiting.pop(name)]
+            for scope, target, name in source.changes:
+                for value in [target] if isinstance(target, str) else self.values(scope, target):
+                    if isinstance(value, str) or value is None and name:
+                        self._changed.add(f"{value or ''}.{name or ''}")
         return self._sources[path]
 
     def files(self, name):
@@ -78,9 +85,17 @@ class Names:
         module, _, name = value.rpartition(".")
         return self.baked.has(module) and hasattr(self.baked.modules[module], name)
 
-    def sets(self, name):
-        """Returns whether the script may set an attribute of a module."""
-        return "=" + name in self.mentioned
+    def sets(self, value):
+        """Returns whether the script may set an attribute of a module. `value` is its full name."""
+        full_name = value.partition("()")[0]
+        module, _, name = full_name.rpartition(".")
+        if not module or not self._changed:
+            return False
+        changes = {value, full_name, f"{module}."}
+        # Attributes of unknown objects often have the name of a supported feature.
+        if full_name in unsupported.CALLS or not self.has(full_name):
+            changes.add(f".{name}")
+        return not self._changed.isdisjoint(changes)
 
     def values(self, scope, node, links=MAX_LINKS):
         """Returns the possible meanings of an expression, or `[None]` if it is not a name. See `Scope`."""
@@ -124,14 +139,18 @@ class Names:
         return [name]
 
     def _member(self, value, links):
-        """Returns the meanings of a full name in a module of the skill. Returns other full names unchanged."""
+        """Returns the meanings of a full name in a module of the skill. Returns other full names unchanged.
+
+        The last meaning is None if the script may set it."""
         module, _, name = value.rpartition(".")
         source = self.loaded(module)
         if source is None or not links:
-            return [value]
-        if name in source.scope.names or source.stars:
-            return self._named(source.scope, name, "", links - 1)
-        return [None]
+            values = [value]
+        elif name in source.scope.names or source.stars:
+            values = self._named(source.scope, name, "", links - 1)
+        else:
+            return [None]
+        return [*values, None] if self.sets(value) else values
 
     def error(self, scope, node):
         """Returns the exception that an expression names, or None if it is unknown."""
@@ -156,11 +175,12 @@ class Names:
                 return False if self.values(scope, test) in (["typing.TYPE_CHECKING"], ["TYPE_CHECKING"]) else None
             case ast.Call(func=ast.Name(id="hasattr"), args=[module, ast.Constant(value=str(name))]):
                 modules = self.values(scope, module)
-                if not (len(modules) == 1 and self.baked.has(modules[0])) or self.sets(name):
+                if not (len(modules) == 1 and self.baked.has(modules[0])) or self.sets(f"{modules[0]}.{name}"):
                     return None
                 return self.baked.has(f"{modules[0]}.{name}") or self.has(f"{modules[0]}.{name}")
             case ast.Compare(ops=[operator], comparators=[other]):
-                return self._comparison(scope, self.values(scope, test.left)[0], operator, other)
+                names = self.values(scope, test.left)
+                return self._comparison(scope, names[0], operator, other) if None not in names else None
         return None
 
     def _comparison(self, scope, name, operator, other):

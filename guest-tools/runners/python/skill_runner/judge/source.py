@@ -159,8 +159,11 @@ class Source:
         self.flow = None
         # The modules of `from … import *`, the functions, and the functions that a library may call.
         self.stars, self.functions, self.called = [], [], []
-        # The names that the file mentions, and `=NAME` for an attribute that it sets.
+        # The names that the file mentions.
         self.mentioned = set()
+        # The attributes that the file sets or deletes: the scope, the object or its full name, and the attribute's
+        # name, or None if it may be any.
+        self.changes = []
         # The texts that begin as a URL.
         self.urls = []
         # True if the file uses `sys.path`, so that the script may search other folders for modules.
@@ -244,9 +247,17 @@ class Source:
         self.mentioned.add(node.attr)
         if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys":
             self.changes_path = True
-        if not isinstance(node.ctx, ast.Load):
-            # The script sets the attribute, so its value is not the module's own.
-            self.mentioned.add("=" + node.attr)
+        if node.attr == "__dict__":
+            self.changes.append((scope, node.value, None))
+        # `self` and `cls` are the skill's own.
+        if not isinstance(node.ctx, ast.Load) and getattr(node.value, "id", "") not in ("self", "cls"):
+            self.changes.append((scope, node.value, node.attr))
+
+    def bind_Subscript(self, node, scope):
+        # An entry of `sys.modules` is a module that an import gets.
+        if not isinstance(node.ctx, ast.Load) and last_name(node.value) == "modules":
+            name = getattr(node.slice, "value", None)
+            self.changes.append((scope, node.value, name if isinstance(name, str) else None))
 
     def bind_Constant(self, node, scope):
         if isinstance(node.value, str) and node.value.startswith(("http://", "https://")) and len(self.urls) < MAX_URLS:
@@ -274,6 +285,15 @@ class Source:
     bind_YieldFrom = bind_Yield
 
     def bind_Call(self, node, scope):
+        match last_name(node.func), node.args:
+            # `object` is `unittest.mock.patch.object`.
+            case "setattr" | "delattr" | "object", [target, ast.Constant(value=str(name)), *_]:
+                self.changes.append((scope, target, name))
+            case "setattr" | "delattr" | "vars", [target, *_]:
+                self.changes.append((scope, target, None))
+            case "patch", [ast.Constant(value=str(full_name)), *_]:
+                target, _, name = full_name.rpartition(".")
+                self.changes.append((scope, target, name))
         if isinstance(node.func, ast.Name) and node.func.id == "getattr":
             match node.args:
                 case [_, ast.Constant(value=str(name)), *_]:

@@ -13,7 +13,7 @@ import time
 
 import network
 import program
-from session import Session
+from session import Session, quotes_names
 
 RUNNER = program.REPOSITORY / "guest-tools/runners/javascript"
 CASES = program.REPOSITORY / "tests/scripts-javascript"
@@ -57,6 +57,7 @@ def run():
         requests(base)
         with Session(base, "--config", "skillhost.toml") as session:
             arguments(session)
+            quotes_names(session, TOOL, base / "skills", ".js")
             inputs(session)
             with Session(base, "--config", "short.toml") as short:
                 endure(base, session, short)

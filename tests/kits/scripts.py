@@ -17,7 +17,7 @@ import zipfile
 import network
 import program
 import script_server
-from session import Session
+from session import Session, quotes_names
 
 RUNNER = program.REPOSITORY / "guest-tools/runners/python"
 CASES = program.REPOSITORY / "tests/scripts"
@@ -76,6 +76,7 @@ def run():
             compare(base, session)
             no_trace(base, session)
             refusals(session)
+            quotes_names(session, "run_skill_script", base / "skills", ".py")
             verdicts(base, session)
             with Session(base, "--config", "short.toml") as short:
                 endure(base, session, short)

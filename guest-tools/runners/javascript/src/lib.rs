@@ -201,9 +201,32 @@ fn not_found(folder: &str, script: &str) -> Failure {
     let hint = if scripts.is_empty() {
         "The skill has no JavaScript files.".to_owned()
     } else {
-        format!("The skill has: {}.", scripts.join(", "))
+        let names: Vec<String> = scripts.iter().map(|path| quoted(path)).collect();
+        format!("The skill has: {}.", names.join(", "))
     };
     Failure::not_found(format!("{script}: not found. {hint}"))
+}
+
+/// Returns a path, as a JSON string in ASCII if it could be read as other text.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    if path.chars().all(is_plain) {
+        return path.to_owned();
+    }
+    let mut quoted = String::from('"');
+    for c in path.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    quoted.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Writes a file from the arguments into the call's view of the skill's folder.

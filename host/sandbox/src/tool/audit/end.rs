@@ -67,7 +67,7 @@ struct RequiredFields {
 
 /// Reads the end of a file of this size.
 pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
-    let (tail, skipped) = read_tail(file, size)?;
+    let (tail, skipped) = read_tail(file, size, MAX_ZERO_BYTES)?;
     let last = match last_record(&tail, skipped) {
         Some(last) => Some(last),
         // The tail has only foreign bytes, or records of a version without chains.
@@ -79,16 +79,16 @@ pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
 
 /// Returns the kind of the end of a file of this size.
 pub(super) fn kind(file: &File, size: u64) -> io::Result<LogEnd> {
-    let (tail, skipped) = read_tail(file, size)?;
+    let (tail, skipped) = read_tail(file, size, MAX_ZERO_BYTES)?;
     Ok(classify(&tail, skipped > 0))
 }
 
 /// Reads the last bytes of a file of this size. Returns them and the number of bytes before
 /// them.
 ///
-/// Reads more if zero bytes are among them, so that the zeros of a power failure do not hide the
-/// record before them.
-fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
+/// Reads more if there is no whole record after the zero bytes among them, so that the zeros of a
+/// power failure do not hide the record before them.
+fn read_tail(mut file: &File, size: u64, max_zeros: u64) -> io::Result<(Vec<u8>, u64)> {
     let mut zeros = 0;
     loop {
         let skipped = size.saturating_sub(TAIL_BYTES + zeros);
@@ -96,12 +96,20 @@ fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
         let mut tail = Vec::new();
         file.take(size - skipped).read_to_end(&mut tail)?;
         let others = tail.iter().filter(|byte| **byte != 0).count() as u64;
-        if skipped == 0 || others >= TAIL_BYTES || zeros == MAX_ZERO_BYTES {
+        let is_enough = has_whole_record(&tail, skipped) || others >= TAIL_BYTES;
+        if skipped == 0 || is_enough || zeros == max_zeros {
             return Ok((tail, skipped));
         }
         // Four times as many, so that all reads together take little longer than the last one.
-        zeros = (4 * zeros).clamp(TAIL_BYTES, MAX_ZERO_BYTES);
+        zeros = (4 * zeros).clamp(TAIL_BYTES, max_zeros);
     }
+}
+
+/// Returns whether the tail of a file, which starts at byte `start`, has a record of a chain with
+/// its line feed.
+fn has_whole_record(tail: &[u8], start: u64) -> bool {
+    let line_feed = tail.iter().rposition(|byte| *byte == b'\n');
+    line_feed.is_some_and(|at| last_record(&tail[..=at], start).is_some())
 }
 
 /// Follows a chain through a file of this size. Begins after `start`, or at the first record
@@ -419,9 +427,31 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let size = 8 << 40;
         file.set_len(size).unwrap();
-        let (tail, skipped) = read_tail(&file, size).unwrap();
-        assert_eq!(tail.len() as u64, TAIL_BYTES + MAX_ZERO_BYTES);
+        let max_zeros = 5 * TAIL_BYTES;
+        let (tail, skipped) = read_tail(&file, size, max_zeros).unwrap();
+        assert_eq!(tail.len() as u64, TAIL_BYTES + max_zeros);
         assert_eq!(skipped, size - tail.len() as u64);
+    }
+
+    #[test]
+    fn reads_no_zeros_before_whole_record() {
+        let record = &chain(&[0])[0];
+        let zeros = "\0".repeat(2 * TAIL_BYTES as usize);
+        let unended = record.trim_end();
+        for (end, is_short) in [
+            (format!("\n{record}"), true),
+            (format!("\n{record}{}", &record[..60]), true),
+            (format!("\n{record}\0\0\n"), true),
+            // These are no whole records.
+            (format!("\n{unended}"), false),
+            (record.clone(), false),
+        ] {
+            let text = [record.as_str(), &zeros, &end].concat();
+            let size = text.len() as u64;
+            let (tail, _) = read_tail(&file(&text), size, MAX_ZERO_BYTES).unwrap();
+            let expected = if is_short { TAIL_BYTES } else { size };
+            assert_eq!(tail.len() as u64, expected, "{end:?}");
+        }
     }
 
     #[test]

@@ -323,16 +323,21 @@ fn skips_torn_checkpoints() {
             );
         }
     }
-    // Zero bytes of a power failure, also as many as are read at once.
-    for zeros in [3, (256 << 10) - 40, 700 << 10] {
-        let torn = format!("{}{}", &second[..40], "\0".repeat(zeros));
-        let external = format!("{first}{torn}\n{}", last.concat());
-        let report = log.verify_external(&["audit.jsonl"], &external);
-        assert!(report.is_proven(), "{zeros}: {report:?}");
-        assert_eq!(
-            (report.external_checkpoints, report.torn_checkpoint_bytes),
-            (matched, torn.len() as u64)
-        );
+    // Zero bytes of a power failure, also as many as are read at once. With 60 bytes fewer, a
+    // checkpoint on the same line ends in the second part of the line.
+    for zeros in [3, (256 << 10) - 60, 700 << 10] {
+        for start in ["", &second[..40], second.trim_end()] {
+            let torn = format!("{start}{}", "\0".repeat(zeros));
+            for line_end in ["", "\n"] {
+                let external = format!("{first}{torn}{line_end}{}", last.concat());
+                let report = log.verify_external(&["audit.jsonl"], &external);
+                assert!(report.is_proven(), "{zeros} after {start:?}: {report:?}");
+                assert_eq!(
+                    (report.external_checkpoints, report.torn_checkpoint_bytes),
+                    (matched, torn.len() as u64)
+                );
+            }
+        }
     }
     // A checkpoint without its line feed counts.
     let report = log.verify_external(&["audit.jsonl"], all.trim_end());

@@ -3,12 +3,12 @@
 //! They show that a log was cut, or replaced by another one. The log itself cannot show this.
 
 use std::collections::BTreeMap;
-use std::io::BufReader;
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost_sandbox::tool::audit::chain::{
-    Link, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
+    Link, MAX_ZERO_BYTES, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
 };
 use skillhost_skills::named_file;
 use skillhost_skills::text::count::count;
@@ -25,7 +25,7 @@ const MAX_CHECKPOINTS: usize = 1_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct ExternalCheckpoints {
     chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
-    /// The number of lines in the files.
+    /// The number of lines in the files. Each part of a line that is too long counts.
     lines: usize,
     /// The bytes of torn checkpoints in the files.
     torn_bytes: u64,
@@ -70,26 +70,30 @@ impl ExternalCheckpoints {
 
     /// Adds the checkpoints in a file.
     fn add_file(&mut self, path: &Path, keys: &[PublicKey]) -> anyhow::Result<()> {
-        let mut pieces = PieceReader::new(BufReader::new(named_file::open(path)?));
-        let mut number = 0;
+        let mut file = ZeroShortener::new(named_file::open(path)?);
+        let mut pieces = PieceReader::new(BufReader::new(&mut file));
+        let mut number = 1;
         while let Some(piece) = pieces.next()? {
-            number += 1;
             self.lines += 1;
             ensure!(
                 self.lines <= MAX_CHECKPOINTS,
                 "there are more than {MAX_CHECKPOINTS}; use only the later ones"
             );
-            let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
+            let (bytes, ends_line) = match piece {
+                Piece::Line(bytes) => (bytes, true),
+                Piece::Part { bytes, ends_line } => (bytes, ends_line),
+            };
             // The last part of a line that is too long has its line feed.
             let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             let torn = torn_length(line);
             self.torn_bytes += torn as u64;
-            if torn == line.len() {
-                continue;
+            if torn < line.len() {
+                self.add(&line[torn..], keys)
+                    .with_context(|| format!("line {number}"))?;
             }
-            self.add(&line[torn..], keys)
-                .with_context(|| format!("line {number}"))?;
+            number += usize::from(ends_line);
         }
+        self.torn_bytes += file.left_out;
         Ok(())
     }
 
@@ -207,6 +211,55 @@ impl ExternalCheckpoints {
     }
 }
 
+/// A reader that shortens each run of zero bytes to one of them.
+///
+/// A power failure can leave zero bytes before a checkpoint on the same line. They must not make
+/// the line too long to be read at once.
+struct ZeroShortener<R> {
+    reader: R,
+    is_after_zero: bool,
+    /// The number of zero bytes left out, at most [`MAX_ZERO_BYTES`].
+    left_out: u64,
+}
+
+impl<R> ZeroShortener<R> {
+    fn new(reader: R) -> Self {
+        Self {
+            reader,
+            is_after_zero: false,
+            left_out: 0,
+        }
+    }
+
+    /// Returns whether the next byte is part of the result. Counts it if not.
+    fn keeps(&mut self, byte: u8) -> bool {
+        let is_left_out = byte == 0 && self.is_after_zero && self.left_out < MAX_ZERO_BYTES;
+        self.is_after_zero = byte == 0;
+        self.left_out += u64::from(is_left_out);
+        !is_left_out
+    }
+}
+
+impl<R: Read> Read for ZeroShortener<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.reader.read(buffer)?;
+            let mut kept = 0;
+            for at in 0..read {
+                let byte = buffer[at];
+                if self.keeps(byte) {
+                    buffer[kept] = byte;
+                    kept += 1;
+                }
+            }
+            // No bytes would mean the end of the file.
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
 /// Returns the length of the torn checkpoints at the beginning of a line.
 ///
 /// A process that is killed while it stores a checkpoint leaves a torn one. The next process
@@ -233,6 +286,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::lines::MAX_LINE_BYTES;
 
     #[test]
     fn limits_lines_of_all_files_together() {
@@ -250,5 +304,39 @@ mod tests {
             files[1].display()
         );
         assert_eq!(format!("{error:#}"), said);
+    }
+
+    #[test]
+    fn counts_lines_rather_than_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoints");
+        // The first part is torn like a checkpoint, but the second one is not.
+        let start = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":\"";
+        let long = "x".repeat(MAX_LINE_BYTES);
+        for (before, number) in [("", 1), ("{\n\n", 3)] {
+            fs::write(&path, format!("{before}{start}{long}\n")).unwrap();
+            let error = ExternalCheckpoints::read(std::slice::from_ref(&path), &[]).unwrap_err();
+            let said = format!("line {number}: it is not a checkpoint");
+            assert!(format!("{error:#}").ends_with(&said), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn leaves_out_bounded_number_of_zeros() {
+        for (before, expected) in [
+            (0, &b"a\0b\0\nc\0"[..]),
+            (MAX_ZERO_BYTES - 3, &b"a\0b\0\0\nc\0\0"[..]),
+        ] {
+            let text = b"a\0\0\0b\0\0\0\nc\0\0".as_slice();
+            // A run continues in the next read, which has only zero bytes, and in the one after.
+            let [first, second, third] = [&text[..2], &text[2..3], &text[3..]];
+            let mut reader = ZeroShortener::new(first.chain(second).chain(third));
+            reader.left_out = before;
+            let mut read = Vec::new();
+            reader.read_to_end(&mut read).unwrap();
+            assert_eq!(read, expected, "{before}");
+            let left_out = (text.len() - expected.len()) as u64;
+            assert_eq!(reader.left_out, before + left_out);
+        }
     }
 }

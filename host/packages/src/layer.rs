@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::io::{Read, Write as _};
+use std::ops::Range;
 
 use anyhow::{Context as _, bail, ensure};
 use flate2::bufread::GzDecoder;
@@ -33,6 +34,13 @@ const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
 /// The position of a name's prefix in a header of the format ustar, and the position of its end.
 const PREFIX: usize = 345;
 const PREFIX_END: usize = 500;
+
+/// The positions of a header's numbers that decide where the next entry begins: its size and its
+/// checksum.
+const NUMBERS: [Range<usize>; 2] = [124..136, 148..156];
+
+/// The position of an entry's type in its header.
+const TYPE: usize = 156;
 
 /// The pax extensions that change neither a name nor bytes.
 const DROPPED: [&str; 8] = [
@@ -86,6 +94,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     let mut files = SkillFilesBuilder::default();
     let mut archive = Archive::new(bytes);
     let mut long_name: Option<Vec<u8>> = None;
+    let mut has_pax = false;
     // Reads raw entries, because the crate `tar` itself accepts more extensions.
     for (at, entry) in archive.entries()?.raw(true).enumerate() {
         ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
@@ -101,8 +110,18 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             Ok(text)
         };
         let name = match kind {
-            EntryType::XHeader => read_pax(&extension()?)?,
+            EntryType::XHeader => {
+                // Some programs use only the last one.
+                ensure!(!has_pax, "a file has two pax headers");
+                has_pax = true;
+                read_pax(&extension()?)?
+            }
             EntryType::XGlobalHeader => {
+                // Some programs drop the long name then.
+                ensure!(
+                    !has_pax && long_name.is_none(),
+                    "a header for all files is between the headers of a file"
+                );
                 let name = read_pax(&extension()?)?;
                 ensure!(name.is_none(), "it has a name for all files");
                 continue;
@@ -116,8 +135,13 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
                 Some(name)
             }
             EntryType::Regular | EntryType::Directory => {
+                has_pax = false;
                 let name = entry.path_bytes().into_owned();
                 let name = long_name.take().unwrap_or(name);
+                if kind == EntryType::Directory && matches!(&name[..], b"." | b"./") {
+                    ensure!(size == 0, "a folder has {size} bytes");
+                    continue;
+                }
                 // `tar -C SKILL .` starts names with `./`.
                 let name = name.strip_prefix(b"./").unwrap_or(&name);
                 if kind == EntryType::Regular {
@@ -149,18 +173,45 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     files.build()
 }
 
-/// Checks that other programs read the same name in a header.
+/// Checks that other programs read the same name, type, size and checksum in a header.
 fn check_header(header: &Header) -> anyhow::Result<()> {
+    let bytes = header.as_bytes();
+    let name = || quote(&String::from_utf8_lossy(&header.path_bytes())).to_string();
+    ensure!(
+        NUMBERS.into_iter().all(|number| is_octal(&bytes[number])),
+        "the header of `{}` has a number that some programs read differently",
+        name()
+    );
+    // Some programs read such a file as a folder, and its bytes as headers.
+    ensure!(
+        bytes[TYPE] != 0 || !header.path_bytes().ends_with(b"/"),
+        "the name `{}` of a file ends in `/`",
+        name()
+    );
     // Python reads a prefix in all formats. In ustar, a mark at the end of the header makes the
     // prefix shorter.
     let is_ustar = header.as_ustar().is_some();
     let unused = if is_ustar { PREFIX_END } else { PREFIX };
     ensure!(
-        header.as_bytes()[unused..].iter().all(|byte| *byte == 0),
+        bytes[unused..].iter().all(|byte| *byte == 0),
         "the header of `{}` has bytes that some programs read as a part of its name",
-        quote(&String::from_utf8_lossy(&header.path_bytes()))
+        name()
     );
     Ok(())
+}
+
+/// Returns whether a number of a header is octal digits, after optional blanks and before only
+/// blanks and zero bytes.
+fn is_octal(field: &[u8]) -> bool {
+    let digits = field.trim_ascii_start();
+    let blanks = &field[..field.len() - digits.len()];
+    let count = digits
+        .iter()
+        .take_while(|byte| matches!(byte, b'0'..=b'7'))
+        .count();
+    count > 0
+        && blanks.iter().all(|byte| *byte == b' ')
+        && digits[count..].iter().all(|byte| matches!(byte, b' ' | 0))
 }
 
 /// Returns the name that pax extensions give to the next entry.
@@ -328,6 +379,8 @@ mod tests {
         let long = "n".repeat(200);
         let archive = TestArchive(Vec::new())
             .pax(b'g', "comment", "a commit")
+            .entry(b'5', b"./", b"")
+            .entry(b'5', b".", b"")
             .entry(b'5', b"./scripts/", b"")
             .entry(b'5', b"empty/", b"")
             .file("./SKILL.md", b"# One\n")
@@ -435,13 +488,38 @@ mod tests {
                 "an extension of 9999 bytes",
             ),
             (two_names, "two long names"),
+            (
+                new()
+                    .pax(b'x', "path", "one")
+                    .entry(b'x', b"p", b"")
+                    .file("x", b""),
+                "two pax headers",
+            ),
+            (
+                new()
+                    .pax(b'x', "path", "one")
+                    .pax(b'g', "comment", "a commit")
+                    .file("x", b""),
+                "between the headers of a file",
+            ),
+            (
+                new()
+                    .entry(b'L', b"l", b"one\0")
+                    .pax(b'g', "comment", "a commit")
+                    .file("x", b""),
+                "between the headers of a file",
+            ),
+            (
+                new().pax(b'x', "path", "one").entry(b'\0', b"x/", b""),
+                "ends in `/`",
+            ),
             (new().pax(b'x', "path", "alone"), "a long name has no file"),
             (
                 new().sized(b'0', b"x", b"short", 5000),
                 "does not have the 5000 bytes",
             ),
             (
-                new().sized(b'0', b"x", b"", u64::MAX / 2),
+                new().sized(b'0', b"x", b"", 7 << 30),
                 "have more than 67108864",
             ),
             (broken, "checksum"),
@@ -494,6 +572,32 @@ mod tests {
         ] {
             let error = unpack_both(&archive.end()).unwrap_err();
             assert!(error.contains("read as a part of its name"), "{error}");
+        }
+    }
+
+    #[test]
+    fn refuses_numbers_that_programs_read_differently() {
+        let [size, checksum] = NUMBERS.map(|number| number.start);
+        let mut signed = TestArchive::new().file("run.sh", b"");
+        let at = signed.0.len() - 512 + checksum;
+        assert_eq!(signed.0[at], b'0');
+        signed.0[at] = b'+';
+        let with_size =
+            |number: &[u8; 12]| TestArchive::new().file("run.sh", b"").header(size, number);
+        for archive in [
+            signed,
+            with_size(b"+0000001000\0"),
+            with_size(b"\n0000001000\0"),
+            with_size(b"0000001000\x0b\0"),
+            with_size(b"0000001000\0x"),
+            with_size(b"\x80\x01\0\0\0\0\0\0\0\0\x02\0"),
+            with_size(b"\x80\0\0\0\0\0\0\0\0\0\x02\0"),
+        ] {
+            let error = unpack_both(&archive.end()).unwrap_err();
+            assert!(error.contains("read differently"), "{error}");
+        }
+        for number in [b"          0 ", b"00000000000\0", b"0          \0"] {
+            assert!(unpack_both(&with_size(number).end()).is_ok());
         }
     }
 

@@ -224,8 +224,8 @@ impl Project<'_> {
 
     fn check_skill_stored(&self, locked: &LockedSkill) -> anyhow::Result<()> {
         self.check_stored(locked)?;
-        ensure!(self.store.check_unpacked(locked).is_ok(), CLEANED);
-        Ok(())
+        ensure!(self.store.skill_root(locked).is_dir(), CLEANED);
+        self.store.check_unpacked(locked)
     }
 }
 

@@ -18,6 +18,12 @@ const MIN_WEIGHT: usize = 60;
 /// The maximum characters of a part that a message quotes.
 const MAX_START_CHARS: usize = 100;
 
+/// The maximum indentation of a footnote. With more, it belongs to the block before it.
+const MAX_INDENT: usize = 3;
+
+/// The maximum bytes of a footnote's label that counts as shown. Pages show a number instead.
+const MAX_LABEL_BYTES: usize = 40;
+
 /// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
 /// The first start that fits counts. `<!-->` is a whole comment, so its end may overlap its start.
 const MARKUP: [(&str, &str, usize); 4] = [
@@ -152,12 +158,15 @@ struct Rendered {
 }
 
 impl Rendered {
-    /// Finds what the page of a Markdown text shows. Of the footnotes with one label, it shows the
-    /// first, if the body or another shown footnote refers to it.
+    /// Finds what the page of a Markdown text shows. It shows a footnote if the body or another
+    /// shown footnote refers to it.
+    ///
+    /// Renderers differ about labels with unusual characters, about several footnotes with one label
+    /// and about footnotes in others. None of these counts as shown.
     fn from(text: &str) -> Self {
         let mut labels = HashSet::new();
-        // Where the first footnote of each label starts.
-        let mut starts = HashMap::new();
+        // Where the footnote of each label starts. `None` for one that does not count as shown.
+        let mut starts: HashMap<String, Option<usize>> = HashMap::new();
         // The labels of the footnotes to which each footnote refers, by its start. The body has no
         // start.
         let mut references: HashMap<Option<usize>, Vec<String>> = HashMap::new();
@@ -170,7 +179,13 @@ impl Rendered {
                     labels.insert(folded(&id));
                 }
                 Event::Start(Tag::FootnoteDefinition(label)) => {
-                    starts.entry(folded(&label)).or_insert(range.start);
+                    let is_plain = open.is_empty()
+                        && is_plain_label(&label)
+                        && column(text, range.start) <= MAX_INDENT;
+                    starts
+                        .entry(folded(&label))
+                        .and_modify(|start| *start = None)
+                        .or_insert(is_plain.then_some(range.start));
                     open.push(range.start);
                 }
                 Event::End(TagEnd::FootnoteDefinition) => {
@@ -186,7 +201,7 @@ impl Rendered {
         let mut footnotes = HashSet::new();
         let mut shown = references.remove(&None).unwrap_or_default();
         while let Some(label) = shown.pop() {
-            if let Some(&start) = starts.get(&label)
+            if let Some(&Some(start)) = starts.get(&label)
                 && footnotes.insert(start)
             {
                 shown.extend(references.remove(&Some(start)).unwrap_or_default());
@@ -194,6 +209,17 @@ impl Rendered {
         }
         Self { labels, footnotes }
     }
+}
+
+/// Returns whether all renderers read a footnote's label in the same way.
+fn is_plain_label(label: &str) -> bool {
+    label.len() <= MAX_LABEL_BYTES && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\'])
+}
+
+/// Returns the number of bytes between the start of the line and a byte of a text.
+fn column(text: &str, at: usize) -> usize {
+    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    at - line
 }
 
 /// Returns a label without the difference between upper and lower case, which renderers ignore.
@@ -373,12 +399,19 @@ mod tests {
             (format!("a[^1]\n\n[^1]: b\n\n[^1]: {LONG}"), &[5]),
             (format!("a[^1]\n\n[^1]: b\n[^1]: {LONG}"), &[4]),
             (format!("a[^b]\n\n[^b]: c\n\n[^B]: {LONG}"), &[5]),
+            (format!("a[^x y]\n\n[^x y]: u \"{LONG}\""), &[3]),
+            (format!("a[^1]\n\n[^1]: {LONG}\n\n    [^1]: b"), &[3]),
+            (
+                format!("a[^2]\n\n[^1]: b\n\n    [^2]: c\n\n    {LONG}"),
+                &[5],
+            ),
             (format!("a[^1]\n\n[^2]: {LONG}\n[^1]: b"), &[3]),
             (format!("a\n\n[^1]: {LONG}[^1]"), &[3]),
             (format!("a\n\n[^1]: b[^2]\n[^2]: {LONG}"), &[4]),
             (format!("a\n\n[^1]: b[^2]\n[^2]: {LONG}[^1]"), &[4]),
             (format!("a[^1]\n\n[^1]: b[^2]\n[^2]: {LONG}"), &[]),
             (format!("a[^B]\n\n[^b]: {LONG}"), &[]),
+            (format!("a[^注]\n\n[^注]: {LONG}"), &[]),
             (format!("a[^1]\n\n[^1]: > {LONG}\n\n[^x]: y"), &[]),
             (format!("a[^1]\n\n[^1]: [{LONG}]\n\n[{LONG}]: u"), &[]),
         ] {

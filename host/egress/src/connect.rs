@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,9 +48,9 @@ const MAX_HEADERS: usize = 128;
 /// With 64 KiB, a body of 100 MiB takes 1.3 times as long.
 const READ_BYTES: usize = 512 << 10;
 
-/// The maximum bytes that are received before the final head is complete: of informational heads,
-/// the final head, and the part of the body that is read with it. Guards against: a server that
-/// keeps the process busy with informational heads.
+/// The maximum bytes that are received before the final head is complete, and before each frame of
+/// the body: of informational heads, heads of chunks, and the part of the body that is read with
+/// them. Guards against: a server that keeps the process busy with such heads.
 const MAX_HEADS_BYTES: usize = MAX_HEAD_BYTES + READ_BYTES;
 
 /// A connection to a server, over TLS if the target uses TLS.
@@ -179,15 +179,15 @@ impl Connection {
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
-        let is_complete = Arc::new(AtomicBool::new(false));
+        let received = Arc::new(AtomicUsize::new(0));
         let stream = TokioIo::new(HeadLimit {
             stream: self.0,
-            left: MAX_HEADS_BYTES,
-            is_complete: Arc::clone(&is_complete),
+            max: MAX_HEADS_BYTES,
+            received: Arc::clone(&received),
         });
         let response = driven::exchange(&builder, stream, request, ()).await;
         let response = response.map_err(protocol)?;
-        is_complete.store(true, Ordering::Relaxed);
+        received.store(0, Ordering::Relaxed);
         let headers = response.headers().iter();
         let head: usize = headers
             .map(|(name, value)| name.as_str().len() + value.len())
@@ -200,7 +200,7 @@ impl Connection {
             let why = "the server changed the protocol of the connection";
             return Err(Failure::new(FailureKind::Protocol, why));
         }
-        Ok(response)
+        Ok(response.map(|body| body.reset_at_frames(received)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
@@ -24,6 +25,8 @@ pub struct DrivenBody {
     task: Option<EndedOnDrop>,
     /// Can be upgraded until the request is sent. Then hyper drops the request's body.
     sending: Weak<()>,
+    /// The number of received bytes, which each frame resets.
+    received: Arc<AtomicUsize>,
 }
 
 type SharedConnection = Arc<Mutex<DrivenConnection>>;
@@ -90,6 +93,7 @@ where
         connection,
         task,
         sending,
+        received: Arc::default(),
     }))
 }
 
@@ -108,12 +112,14 @@ impl DrivenConnection {
     }
 }
 
-impl Body for DrivenBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
+impl DrivenBody {
+    /// Makes each frame reset this number of received bytes.
+    pub(crate) fn reset_at_frames(self, received: Arc<AtomicUsize>) -> Self {
+        Self { received, ..self }
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+    fn next_frame(
+        &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
@@ -126,6 +132,22 @@ impl Body for DrivenBody {
         let _ = connection.drive(context);
         drop(connection);
         Pin::new(&mut self.body).poll_frame(context)
+    }
+}
+
+impl Body for DrivenBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let frame = self.next_frame(context);
+        if frame.is_ready() {
+            self.received.store(0, Ordering::Relaxed);
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

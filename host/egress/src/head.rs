@@ -1,22 +1,24 @@
-//! A limit on what a server sends before the final head of its response is complete.
+//! A limit on what a server sends before its response makes progress: before the final head is
+//! complete, and before each frame of the body.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream that fails if the server sends too much before the final head is complete.
+/// A stream that fails if the server sends too much without progress of the response.
 ///
-/// hyper skips informational heads, such as those with status 103, however many they are.
+/// hyper skips informational heads, such as those with status 103, however many they are, and zeros
+/// and blanks in the size of a chunk.
 pub(crate) struct HeadLimit<S> {
     pub(crate) stream: S,
-    /// The number of bytes that the server may still send before the final head is complete.
-    pub(crate) left: usize,
-    /// True once the final head is complete.
-    pub(crate) is_complete: Arc<AtomicBool>,
+    /// The maximum number of bytes without progress.
+    pub(crate) max: usize,
+    /// The number of bytes since the last progress. The reader of the response resets it.
+    pub(crate) received: Arc<AtomicUsize>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
@@ -27,10 +29,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
     ) -> Poll<io::Result<()>> {
         let start = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        if !self.is_complete.load(Ordering::Relaxed) {
-            let left = self.left.checked_sub(buffer.filled().len() - start);
-            let too_long = || io::Error::other("the head of the response is too long");
-            self.left = left.ok_or_else(too_long)?;
+        let read = buffer.filled().len() - start;
+        if self.received.fetch_add(read, Ordering::Relaxed) + read > self.max {
+            let why = "the head of the response, or of a chunk, is too long";
+            return Poll::Ready(Err(io::Error::other(why)));
         }
         Poll::Ready(Ok(()))
     }

@@ -57,7 +57,10 @@ async fn fetches_keys_or_reports_the_error() {
         (redirect.to_owned(), Err("answered with status 302")),
         (cut.to_owned(), Err("cut off")),
         (head, Err("")),
-        (hints + OK, Err("the head of the response is too long")),
+        (
+            hints + OK,
+            Err("the head of the response, or of a chunk, is too long"),
+        ),
         ("no HTTP".to_owned(), Err("")),
     ] {
         let (server, good_server) = (server(&reply, None).await, server(OK, None).await);

@@ -66,6 +66,14 @@ async fn bad_responses_fail_or_are_cut_off() {
             BAD,
         ),
         (
+            "size of a chunk with too many zeros",
+            format!(
+                "{head}transfer-encoding: chunked\r\n\r\n1\r\nx\r\n{}1\r\ny\r\n0\r\n\r\n",
+                "0".repeat(700_000)
+            ),
+            cut("x"),
+        ),
+        (
             "upgrade that nobody asked for",
             "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\nx"
                 .to_owned(),

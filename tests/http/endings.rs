@@ -78,6 +78,16 @@ fn unfinished_request_does_not_delay_shutdown() {
 }
 
 #[test]
+fn unread_responses_do_not_delay_shutdown() {
+    let limits = with_limits(|limits| limits.shutdown_time = UNREACHED);
+    let (server, _folders) = serve_guests(limits);
+    let mut client = Client::connect(server.address);
+    client.send(&Request::get("/none").bytes().repeat(8_000));
+    server.shutdown.request();
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
 fn forced_end_refuses_request_without_its_whole_body() {
     let time = Duration::from_millis(200);
     let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));

@@ -45,6 +45,25 @@ fn refuses_too_large_body_in_every_encoding() {
 }
 
 #[test]
+fn refuses_endless_size_of_chunk() {
+    let server = serve(HttpOptions::default());
+    let request = read(1)
+        .without("Content-Length")
+        .with("Transfer-Encoding", "chunked");
+    let head = Request {
+        body: Vec::new(),
+        ..request
+    };
+    let mut client = Client::connect(server.address);
+    // The server may close the connection before it has read everything.
+    let _ = client.try_send(&[&head.bytes()[..], &[b'0'; 512 << 10]].concat());
+    match client.answer() {
+        Ok(answer) => assert_eq!(answer.status, 400),
+        Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock),
+    }
+}
+
+#[test]
 fn refuses_body_of_too_many_tiny_chunks() {
     let server = serve(HttpOptions::default());
     let body = read(1).body;

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::HttpLimits;
 use crate::budget::Lease;
 use crate::reply::{and_close, busy, refusal};
+use crate::slots::ConnectionSlot;
 
 /// The number of pieces that every body may have. A piece is a chunk, or the bytes of one read from
 /// the connection. Guards against: a peer that keeps the processor busy with tiny chunks.
@@ -36,6 +37,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     limits: &HttpLimits,
     lease: &mut Lease,
+    slot: Option<&ConnectionSlot>,
 ) -> Result<Bytes, Response> {
     let announced = headers
         .get(CONTENT_LENGTH)
@@ -43,7 +45,7 @@ pub(crate) async fn read(
     if announced.is_some_and(|length| length > limits.body as u64) {
         return Err(refuse(&BodyError::TooLarge, limits));
     }
-    match timeout(limits.body_time, collect(body, limits.body, lease)).await {
+    match timeout(limits.body_time, collect(body, limits.body, lease, slot)).await {
         Ok(bytes) => bytes.map_err(|error| refuse(&error, limits)),
         Err(_) => Err(refuse_slow(limits.body_time)),
     }
@@ -51,10 +53,18 @@ pub(crate) async fn read(
 
 /// Copies the pieces of a body into one buffer. Without the copy, each piece would occupy the
 /// whole buffer into which it was read.
-async fn collect(mut body: Body, max_bytes: usize, lease: &mut Lease) -> Result<Bytes, BodyError> {
+async fn collect(
+    mut body: Body,
+    max_bytes: usize,
+    lease: &mut Lease,
+    slot: Option<&ConnectionSlot>,
+) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::new();
     let mut pieces = 0;
     while let Some(frame) = body.frame().await {
+        if let Some(slot) = slot {
+            slot.set_read();
+        }
         // Trailers are no part of the message.
         let Ok(piece) = frame.map_err(|_| BodyError::Aborted)?.into_data() else {
             continue;
@@ -161,7 +171,7 @@ mod tests {
             ..HttpLimits::default()
         };
         let mut lease = Budget::new(limits.bodies, 0).empty_lease(Holder::Anybody);
-        let bytes = read(body, &HeaderMap::new(), &limits, &mut lease).await;
+        let bytes = read(body, &HeaderMap::new(), &limits, &mut lease, None).await;
         bytes
             .map(|bytes| bytes.len())
             .map_err(|refusal| refusal.status().as_u16())

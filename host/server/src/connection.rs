@@ -71,6 +71,10 @@ const MAX_QUEUED: usize = 1024;
 /// shutdown that waits for a request which never becomes complete.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
 
+/// The number of such pauses after which a connection is closed whose peer reads nothing of the
+/// last response.
+const MAX_STALLED_PAUSES: u32 = 3;
+
 /// The pause after a system error, such as too few descriptors.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -254,7 +258,12 @@ impl HttpConnection {
         };
         let stream =
             WriteTimeout::new(stream, self.limits.write_time, Some(Arc::clone(&self.slot)));
-        let (watch, progress) = PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
+        let (watch, progress) = PeerWatch::new(
+            watched,
+            tls.is_some(),
+            stream.has_unwritten(),
+            stream.written(),
+        );
         let served = async {
             match tls {
                 None => self.answer(stream, None, progress, keep_alive).await,
@@ -379,11 +388,18 @@ impl HttpConnection {
             done = &mut connection => done,
             () = last_request => {
                 connection.as_mut().graceful_shutdown();
+                let (mut written, mut pauses) = (progress.written(), 0);
                 loop {
                     match timeout(IDLE_PAUSE, &mut connection).await {
                         Ok(done) => break done,
                         Err(_) if progress.is_idle() => return,
                         Err(_) => {}
+                    }
+                    let before = std::mem::replace(&mut written, progress.written());
+                    let is_stalled = progress.is_known() && written == before;
+                    pauses = if is_stalled { pauses + 1 } else { 0 };
+                    if pauses == MAX_STALLED_PAUSES {
+                        return;
                     }
                 }
             }

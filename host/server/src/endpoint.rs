@@ -204,12 +204,12 @@ impl<S: ServerHandler> Endpoint<S> {
         if let Some(error) = parts.extensions.remove::<BudgetError>() {
             let lease = &mut resources.body_lease;
             return self
-                .refuse_message(&error, &parts.headers, body, lease)
+                .refuse_message(&error, &parts.headers, body, lease, head.slot.as_deref())
                 .await;
         }
         let lease = &mut resources.body_lease;
         let read = tokio::select! {
-            read = body::read(body, &parts.headers, &self.limits, lease) => read,
+            read = body::read(body, &parts.headers, &self.limits, lease, head.slot.as_deref()) => read,
             () = self.abort.cancelled() => Err(reply::shutting_down()),
         };
         let body = match read {
@@ -335,10 +335,11 @@ impl<S> Endpoint<S> {
         headers: &HeaderMap,
         body: Body,
         lease: &mut Lease,
+        slot: Option<&ConnectionSlot>,
     ) -> Response {
         let mut limits = self.limits.clone();
         limits.body = limits.body.min(MAX_REFUSED_BODY);
-        let Ok(body) = body::read(body, headers, &limits, lease).await else {
+        let Ok(body) = body::read(body, headers, &limits, lease, slot).await else {
             return and_close(over_budget(error));
         };
         self.sessions.process(headers, &body, None);

@@ -6,7 +6,7 @@
 //! its machine then resets the connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::Version;
@@ -37,6 +37,8 @@ pub(crate) struct PeerWatch {
 pub(crate) struct ResponseProgress {
     state: Sender<ResponseState>,
     has_unwritten: Arc<AtomicBool>,
+    /// The number of bytes written so far.
+    written: Arc<AtomicUsize>,
 }
 
 /// The state of the response to the latest request.
@@ -58,7 +60,17 @@ impl ResponseProgress {
 
     /// Returns whether no request is in flight, and no part of a response waits to be written.
     pub(crate) fn is_idle(&self) -> bool {
-        *self.state.borrow() == ResponseState::Known && !self.has_unwritten.load(Ordering::Relaxed)
+        self.is_known() && !self.has_unwritten.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no request is in flight, or its whole response is known.
+    pub(crate) fn is_known(&self) -> bool {
+        *self.state.borrow() == ResponseState::Known
+    }
+
+    /// Returns the number of bytes written so far.
+    pub(crate) fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
     }
 }
 
@@ -69,11 +81,13 @@ impl PeerWatch {
         stream: Stream,
         is_encrypted: bool,
         has_unwritten: Arc<AtomicBool>,
+        written: Arc<AtomicUsize>,
     ) -> (Self, ResponseProgress) {
         let (state, response) = watch::channel(ResponseState::Known);
         let progress = ResponseProgress {
             state,
             has_unwritten: Arc::clone(&has_unwritten),
+            written,
         };
         let watch = Self {
             stream,
@@ -159,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn keeps_half_closed_peer_until_it_is_gone() {
         let (stream, mut peer) = tcp_pair().await;
-        let (watch, progress) = PeerWatch::new(stream, false, Arc::default());
+        let (watch, progress) = PeerWatch::new(stream, false, Arc::default(), Arc::default());
         let mut gone = pin!(watch.gone());
         peer.shutdown().await.unwrap();
         assert_pending(&mut gone).await;
@@ -187,7 +201,8 @@ mod tests {
     async fn sends_nothing_between_parts_of_a_response() {
         let (stream, mut peer) = tcp_pair().await;
         let unwritten = Arc::new(AtomicBool::new(true));
-        let (watch, progress) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
+        let (watch, progress) =
+            PeerWatch::new(stream, false, Arc::clone(&unwritten), Arc::default());
         progress.set(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());
@@ -209,7 +224,8 @@ mod tests {
             (false, ResponseState::Streamed),
         ] {
             let (stream, mut peer) = tcp_pair().await;
-            let (watch, progress) = PeerWatch::new(stream, is_encrypted, Arc::default());
+            let (watch, progress) =
+                PeerWatch::new(stream, is_encrypted, Arc::default(), Arc::default());
             progress.set(state);
             peer.shutdown().await.unwrap();
             timeout(LONG, watch.gone()).await.unwrap();
@@ -219,7 +235,8 @@ mod tests {
     #[tokio::test]
     async fn sends_nothing_to_half_closed_peer_of_unix_socket() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (watch, progress) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
+        let (watch, progress) =
+            PeerWatch::new(Stream::Unix(stream), false, Arc::default(), Arc::default());
         progress.set(ResponseState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());

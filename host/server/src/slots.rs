@@ -4,7 +4,7 @@
 //! others are silent.
 //!
 //! While some connections have sent a request, those that have sent none are spared if they are at
-//! most half of all. Otherwise each new connection would be evicted by the next before its request
+//! most half of the unprotected ones. Otherwise each new connection would be evicted by the next before its request
 //! is read.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
@@ -36,12 +36,17 @@ const RESERVE_DIVISOR: usize = 4;
 /// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
-/// The number of all slots, or of those of one address or user, divided by this is the number of
-/// connections without a request that are spared while others have sent one.
+/// The number of unprotected connections, of all or of one address or user, divided by this is the
+/// number of connections without a request that are spared while others have sent one.
 ///
 /// Guards against: connections that stay open after a request without a token, and leave so few
 /// slots to others that a flood of new connections evicts each one before its handshake ends.
 const SPARED_DIVISOR: usize = 2;
+
+/// The maximum number of bytes that may arrive without a request or a part of a body. It is more
+/// than a connection reads ahead. Guards against: the size of a chunk with zeros or blanks without
+/// end, which hyper reads byte by byte.
+const MAX_UNREAD_BYTES: usize = 256 << 10;
 
 /// The minimum peak of connections for a notification when most of them have ended. The memory of
 /// fewer connections is not worth returning to the system.
@@ -124,6 +129,8 @@ pub(crate) struct ConnectionSlot {
     evicted: CancellationToken,
     /// The number of received bytes that are not yet counted for a client.
     uncounted: AtomicUsize,
+    /// The number of bytes received since the last request or part of a body.
+    unread: AtomicUsize,
 }
 
 /// The protection of a connection. Dropping it ends the protection.
@@ -171,10 +178,8 @@ impl ConnectionSlots {
         let peer_order = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));
         let peer_limit = peer_limit(self.limit);
         let evicted = match peer_order {
-            Some(order) if order.len() >= peer_limit => order.first(peer_limit / SPARED_DIVISOR),
-            _ if table.connections.len() >= self.limit => {
-                Some(table.unprotected.first(self.limit / SPARED_DIVISOR)?)
-            }
+            Some(order) if order.len() >= peer_limit => order.first(),
+            _ if table.connections.len() >= self.limit => Some(table.unprotected.first()?),
             _ => None,
         };
         if let Some(id) = evicted
@@ -201,6 +206,7 @@ impl ConnectionSlots {
             peer,
             evicted,
             uncounted: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
         })
     }
 
@@ -314,9 +320,10 @@ impl EvictionOrder {
         self.unrequested.len() + self.requested.len()
     }
 
-    /// Returns the first connection to evict. Spares up to `max_spared` connections without a
-    /// request while others have sent one.
-    fn first(&self, max_spared: usize) -> Option<u64> {
+    /// Returns the first connection to evict. Spares the connections without a request if they are
+    /// at most half of all.
+    fn first(&self) -> Option<u64> {
+        let max_spared = self.len() / SPARED_DIVISOR;
         let requested = self.requested.values().next();
         let first = match requested {
             Some(_) if self.unrequested.len() <= max_spared => requested,
@@ -358,9 +365,16 @@ impl ConnectionSlot {
         self.peer
     }
 
-    /// Adds bytes that the next [`take_received`](Self::take_received) returns.
-    pub(crate) fn add_received(&self, bytes: usize) {
+    /// Adds bytes that the next [`take_received`](Self::take_received) returns. Returns false if too
+    /// many have arrived without a request or a part of a body.
+    pub(crate) fn add_received(&self, bytes: usize) -> bool {
         self.uncounted.fetch_add(bytes, Ordering::Relaxed);
+        self.unread.fetch_add(bytes, Ordering::Relaxed) + bytes <= MAX_UNREAD_BYTES
+    }
+
+    /// Marks that a request or a part of a body was read.
+    pub(crate) fn set_read(&self) {
+        self.unread.store(0, Ordering::Relaxed);
     }
 
     /// Returns the number of bytes that were received since the last call of this function.
@@ -378,6 +392,7 @@ impl ConnectionSlot {
     /// Marks that a whole request has arrived. The protection by the previous request lasts until
     /// this one is checked, so that no new connection takes the slot in between.
     pub(crate) fn set_requested(&self) {
+        self.set_read();
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Requested, event);
         });

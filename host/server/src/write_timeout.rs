@@ -4,7 +4,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) struct WriteTimeout<S> {
     read: Option<usize>,
     /// True while bytes wait for the peer.
     has_unwritten: Arc<AtomicBool>,
+    /// The number of bytes written so far.
+    written: Arc<AtomicUsize>,
     /// The slot that counts the bytes that the peer sends.
     slot: Option<Arc<ConnectionSlot>>,
 }
@@ -40,12 +42,18 @@ impl<S> WriteTimeout<S> {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             read: None,
             has_unwritten: Arc::default(),
+            written: Arc::default(),
         }
     }
 
     /// Returns a flag that is true while bytes wait for the peer.
     pub(crate) fn has_unwritten(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_unwritten)
+    }
+
+    /// Returns a count of the bytes written so far.
+    pub(crate) fn written(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.written)
     }
 
     fn begin_period(&mut self) {
@@ -60,8 +68,11 @@ impl<S> WriteTimeout<S> {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            if let (Poll::Ready(Ok(count)), Some(read)) = (&written, &mut self.read) {
-                *read = read.saturating_add(*count);
+            if let Poll::Ready(Ok(count)) = &written {
+                self.written.fetch_add(*count, Ordering::Relaxed);
+                if let Some(read) = &mut self.read {
+                    *read = read.saturating_add(*count);
+                }
             }
             return written;
         }
@@ -87,8 +98,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Some(slot) = &self.slot {
-            slot.add_received(buffer.filled().len() - before);
+        if let Some(slot) = &self.slot
+            && !slot.add_received(buffer.filled().len() - before)
+        {
+            return Poll::Ready(Err(io::Error::other("the head of a chunk is too long")));
         }
         read
     }

@@ -50,13 +50,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".mcp.json"],
         format: Format::Json,
         key: "mcpServers",
-        program_entry: |_, program| {
-            json!({
-                "type": "stdio",
-                "command": program.path,
-                "args": program.arguments,
-            })
-        },
+        program_entry: stdio_entry,
         url_entry: |_, url| json!({"type": "http", "url": url}),
         source: "https://code.claude.com/docs/en/mcp",
         checked: "2026-11-28",
@@ -157,13 +151,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         project_files: &[".vscode/mcp.json"],
         format: Format::JsonWithComments,
         key: "servers",
-        program_entry: |_, program| {
-            json!({
-                "type": "stdio",
-                "command": program.path,
-                "args": program.arguments,
-            })
-        },
+        program_entry: stdio_entry,
         url_entry: |_, url| json!({"type": "http", "url": url}),
         source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
         checked: "2026-11-28",
@@ -228,4 +216,13 @@ impl Client {
             Server::Url(url) => (self.url_entry)(name, url),
         }
     }
+}
+
+/// Returns the entry of a program for clients that name its transport.
+fn stdio_entry(_: &str, program: &Program) -> Value {
+    json!({
+        "type": "stdio",
+        "command": program.path,
+        "args": program.arguments,
+    })
 }

@@ -341,7 +341,7 @@ impl Stream {
         self.read(InputStream::blocking_read)
     }
 
-    /// Returns the bytes that have arrived: empty if there are none yet, `None` at the end.
+    /// Returns the bytes that have arrived, or `None` at the end. They may be empty.
     pub fn ready(&mut self) -> Result<Option<Vec<u8>>, HttpError> {
         self.read(InputStream::read)
     }

@@ -49,7 +49,7 @@ impl Dist {
         Ok(sums)
     }
 
-    /// Returns the digests in the list, or none if there is no list.
+    /// Returns the digests in the list. The result is empty if the list does not exist.
     pub(crate) fn listed(&self) -> Result<Sums> {
         let path = self.0.join(SUMS_FILE);
         match fs::read_to_string(&path) {

@@ -29,7 +29,7 @@ use skillhost_skills::text::count::count;
 
 use crate::settings::{LoadedPackage, Settings};
 
-/// The error of a command whose package was removed from the store before it was locked.
+/// The error if `store clean` removed a package from the store before a command locked it.
 const CLEANED: &str = "`skillhost store clean` has removed what this command pulled; run it again";
 
 /// The lock file's name for the power to send requests.

@@ -310,8 +310,8 @@ enum Event {
 
 /// Waits until the host or the sender has ended, or a file of the resolver was replaced.
 ///
-/// The other end of stdin is closed when the host drops its client. Escaped code can keep that end
-/// open, by sending it in a message that nobody receives. So the host's process is watched too.
+/// The host closes its end of stdin when it drops its client. Escaped code can keep that end open:
+/// it sends the descriptor over a socket that nobody reads. So this also watches the host's process.
 fn wait_for_event(
     host: &OwnedFd,
     sender: &Child,

@@ -160,8 +160,8 @@ impl SecretSearch {
     /// can be the start of a secret for this origin.
     ///
     /// No secret has a line end, so complete lines are not held back. The number depends on no byte
-    /// of a secret. Guards against: a guest whose guess a server repeats, and who learns from the
-    /// delay that the guess is right.
+    /// of a secret. Guards against: a guest that lets a server repeat its guess, and learns from
+    /// the delay that the guess is right.
     pub(crate) fn held_at_end(&self, bytes: &[u8]) -> usize {
         let known = self.all.known.iter();
         let receivable = known.filter(|secret| self.may_receive(secret));

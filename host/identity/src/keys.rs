@@ -20,12 +20,12 @@ const MAX_KEYS: usize = 64;
 /// all its keys the same id.
 const MAX_KEYS_PER_ID: usize = 4;
 
-/// The maximum bytes of an RSA modulus: 4096 bits. Guards against: an issuer whose keys are slow
-/// to use.
+/// The maximum bytes of an RSA modulus: 4096 bits. Guards against: keys that make each check of a
+/// token slow.
 const MAX_MODULUS_BYTES: usize = 512;
 
 /// The maximum public exponent of an RSA key: the bytes of 65537, the usual one. Guards against:
-/// an issuer whose keys are slow to use.
+/// keys that make each check of a token slow.
 const MAX_EXPONENT: &[u8] = &[1, 0, 1];
 
 /// The maximum characters of a key's id. Guards against: a token that fills the log.

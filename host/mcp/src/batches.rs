@@ -23,8 +23,8 @@ const MAX_FILES: usize = 1_000;
 /// on a machine with many processors.
 const MAX_BATCHES: usize = 4;
 
-/// The time after which no further skill is read. Guards against: skills whose folders have
-/// thousands of entries that are not listed. A page of these skills would take minutes.
+/// The time after which a page reads no more skills. Guards against: a page that takes minutes,
+/// because its skills have thousands of entries that are not listed.
 const MAX_TIME: Duration = Duration::from_secs(15);
 
 /// The result of reading a skill, and the number of its files.

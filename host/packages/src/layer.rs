@@ -567,7 +567,7 @@ mod tests {
                 .header(PREFIX_END - 1, b"x"),
             // Times of GNU tar.
             run().header(MAGIC, GNU).header(PREFIX, b"15303031562\0"),
-            // The mark of star, whose prefix has 131 bytes.
+            // The magic bytes of the format star, which has a prefix of 131 bytes.
             run().header(PREFIX, &[b'n'; 155]).header(508, b"tar\0"),
         ] {
             let error = unpack_both(&archive.end()).unwrap_err();

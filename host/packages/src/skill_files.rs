@@ -178,7 +178,7 @@ impl SkillFilesBuilder {
 /// The checked paths of a skill's files. Each new path is compared with the others.
 #[derive(Debug, Default)]
 pub(crate) struct SkillPaths {
-    /// The path and kind of each file and folder, by the path whose parts are [`folded`].
+    /// The path and kind of each file and folder. The key is the [`folded`] path.
     known: BTreeMap<String, (String, EntryKind)>,
     files: usize,
 }

@@ -101,8 +101,8 @@ impl Store {
         folder.with_context(|| format!("cannot make a folder in `{}`", self.skills.display()))
     }
 
-    /// Removes the unpacked skills whose content is not in `kept`, and unfinished folders of
-    /// processes that have ended.
+    /// Removes each unpacked skill unless `kept` has its content's digest, and the unfinished
+    /// folders of processes that have ended.
     pub(crate) fn clean_unpacked(&self, kept: &BTreeSet<Digest>) -> anyhow::Result<()> {
         let cannot = || format!("cannot clean `{}`", self.skills.display());
         for entry in fs::read_dir(&self.skills).with_context(cannot)? {

@@ -314,7 +314,7 @@ impl CommonOptions {
         Ok(())
     }
 
-    /// Reads the configuration again for a server, whose process may be confined. Returns `None`
+    /// Reads the configuration again for a server. Works in a confined process too. Returns `None`
     /// without `--config`.
     ///
     /// Applies only the options about grants: the server keeps its folders and its audit log.

@@ -96,8 +96,8 @@ pub fn log() -> LogStream {
     LogStream
 }
 
-/// A writer to stderr that gets one line per write. Guards against: a program that hangs because
-/// nobody reads its stderr.
+/// A writer to stderr that gets one line per write. Guards against: a program that hangs because its
+/// stderr is a full pipe.
 pub struct LogStream;
 
 impl io::Write for LogStream {

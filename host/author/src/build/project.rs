@@ -122,8 +122,8 @@ impl Project {
     /// Creates a folder of the project that the build writes to. Removes symlinks and special
     /// files in it, and refuses a symlink in its place.
     ///
-    /// Guards against: a project whose symlink makes a build overwrite a file of the user, or
-    /// whose FIFO makes the build wait.
+    /// Guards against: a symlink in the project through which a build overwrites a file of the
+    /// user, and a FIFO that makes the build wait.
     pub(super) fn output_folder(&self, folder: &Path) -> Result<PathBuf, BuildError> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         if is_link(folder) {

@@ -116,8 +116,8 @@ impl From<FunctionDefinition> for RawDefinition {
     }
 }
 
-/// Returns the failure of a call whose folder cannot be opened, for a typed function. The
-/// function does not run, because it would see only an empty list of preopens and no reason.
+/// Returns the failure of a call to a typed function if its folder cannot be opened. The function
+/// does not run, because it would see only an empty list of preopens and no reason.
 pub(super) fn folder_failure(folder: &FolderError) -> GuestFailure {
     let (kind, message) = match folder {
         FolderError::Unreadable => (

@@ -118,7 +118,7 @@ impl Link {
         }
     }
 
-    /// Reads the link at the end of a line whose [`RECORD_END`] was removed.
+    /// Reads the link at the end of a line. The caller has removed its [`RECORD_END`].
     fn parse_end(line: &[u8]) -> Option<Self> {
         let (rest, previous) = line.split_at_checked(line.len().checked_sub(64)?)?;
         let previous = from_hex(previous)?;

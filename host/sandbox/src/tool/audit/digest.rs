@@ -1,7 +1,7 @@
 //! Keyed digests of the arguments and answers of calls.
 //!
-//! A plain digest reveals a short text to anybody who tries texts until one has the digest. With a
-//! keyed digest, only somebody with the key can try texts.
+//! Anybody can find a short text from its plain digest, by trying texts until one matches. For a
+//! keyed digest, this also needs the key.
 
 use std::borrow::Cow;
 use std::io;

@@ -414,6 +414,14 @@ fn tool_of_refused_component_exits_with_4() {
             ) && !run.stderr.contains("unknown tool"),
             "{run:?}"
         );
+        // The tools of a component that is not loaded are unknown, so a misspelt name may be one.
+        let run = program.run(&["--config", "c.toml", "call", "get_skil"]);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(
+            run.stderr
+                .contains("as said above; did you mean `get_skill`"),
+            "{run:?}"
+        );
         // A disabled tool is unknown, not refused.
         program.write(
             "c.toml",

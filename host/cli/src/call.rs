@@ -16,6 +16,7 @@ use skillhost::{
 };
 use skillhost_confine::broker::BrokerClient;
 use skillhost_skills::text::count::count;
+use skillhost_skills::text::suggest::did_you_mean;
 
 use crate::packages;
 use crate::process_sandbox::{self, SandboxArguments, VerbNeeds};
@@ -251,11 +252,13 @@ impl CallCommand {
                 ));
             }
             // The reason is printed above, with the other problems of the host.
-            CallError::UnknownTool { .. } if self.may_be_in_refused_component(host, error) => {
-                let tool = &self.tool;
+            CallError::UnknownTool { nearest, .. }
+                if self.may_be_in_refused_component(host, error) =>
+            {
+                let (tool, similar) = (&self.tool, did_you_mean(nearest, '`'));
                 terminal::complain(format_args!(
                     "the tool `{tool}` is not served; it may be in a component that is not loaded, \
-                     as said above"
+                     as said above{similar}"
                 ));
             }
             CallError::UnknownTool { .. } => {

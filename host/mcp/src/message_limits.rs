@@ -45,9 +45,13 @@ pub enum Excess {
     /// The label with this name is too long.
     #[error("{0} may have at most {max} bytes", max = MAX_LABEL_BYTES)]
     Label(&'static str),
-    /// The id of the message is a number that changes once it is read and written again, such as
-    /// `1.0000000000000001`. The response would have the id of another request.
-    #[error("a request's `id` must be a string, or an integer without fraction and exponent")]
+    /// The id of the message is a number that rmcp cannot hold, or that changes once it is read and
+    /// written again, such as `1.0000000000000001`. The response would have the id of another
+    /// request.
+    #[error(
+        "a request's `id` must be a string, or an integer from -2^63 to 2^63-1 without fraction \
+         and exponent"
+    )]
     Number,
     /// The `_meta` of the message has too many values.
     #[error("`_meta` may have at most {} JSON values", MAX_META_VALUES)]
@@ -77,7 +81,7 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     let json = str::from_utf8(message).map(RawJson::new);
     let Ok(Ok(json)) = json else { return Ok(()) };
     let mut members = json.members();
-    if members.any(|(key, value)| key == "id" && is_ambiguous_number(value)) {
+    if members.any(|(key, value)| key == "id" && is_unusable_number(value)) {
         return Err(Excess::Number);
     }
     // A message as small as this exceeds no other limit.
@@ -103,13 +107,14 @@ pub fn memory_to_answer(message: &[u8]) -> usize {
     memory_of(message) + COPIES_PER_CALL * message.len()
 }
 
-/// Returns whether a number changes once it is read and written again, or is not an integer.
-fn is_ambiguous_number(value: RawJson<'_>) -> bool {
+/// Returns whether a number is not an integer that rmcp can hold, or changes once it is read and
+/// written again.
+fn is_unusable_number(value: RawJson<'_>) -> bool {
     let text = value.get();
     // A longer number exceeds the limit on labels.
     text.len() <= MAX_LABEL_BYTES
         && serde_json::from_str::<serde_json::Number>(text)
-            .is_ok_and(|number| number.to_string() != text || text.contains(['.', 'e', 'E']))
+            .is_ok_and(|number| number.as_i64().is_none_or(|it| it.to_string() != text))
 }
 
 /// Returns whether a message is a `subscriptions/listen` request. Checks every value of a
@@ -194,11 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn refuses_ambiguous_number_ids() {
+    fn refuses_unusable_number_ids() {
         for (id, fits) in [
             ("0", true),
             ("-7", true),
             ("9007199254740993", true),
+            ("-9223372036854775808", true),
+            ("9223372036854775807", true),
+            ("9223372036854775808", false),
+            ("18446744073709551615", false),
+            ("18446744073709551616", false),
             ("\"1e2\"", true),
             ("null", true),
             ("1.0", false),

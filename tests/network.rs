@@ -80,6 +80,7 @@ fn sends_only_granted_requests() {
             json!({"host": host, "path": "/v1/", "method": "PUT"}),
             denied(),
         ),
+        (json!({"host": host, "path": "/v1/", "body": "x"}), denied()),
         (json!({"host": host, "path": "/v2/"}), denied()),
         (json!({"host": host, "path": "/v1/../v2/"}), denied()),
         (json!({"host": host, "path": "/v1/%2e%2e/v2/"}), denied()),

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http1;
@@ -86,9 +87,11 @@ impl EgressClient {
         mut request: Request<B>,
     ) -> io::Result<(Response<DrivenBody>, Outcome)>
     where
-        B: Body<Data = Bytes> + Send + 'static,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let announced = announce_body(&mut request).await;
+        announced.map_err(io::Error::other)?;
         let header =
             |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(io::Error::other);
         request
@@ -214,4 +217,27 @@ impl EgressClient {
         rustix::net::sendmsg(&self.control, &[IoSlice::new(&[0])], &mut ancillary, flags)?;
         Ok(ours)
     }
+}
+
+/// Makes the process see the body of a GET or HEAD request, so that it denies the request. hyper
+/// does not send such a body if its length is unknown.
+///
+/// Waits for the first byte of the body, or for its end.
+async fn announce_body<B>(request: &mut Request<B>) -> Result<(), B::Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let has_length = request.body().size_hint().exact().is_some()
+        || request.headers().contains_key(CONTENT_LENGTH);
+    if has_length || ![Method::GET, Method::HEAD].contains(request.method()) {
+        return Ok(());
+    }
+    while let Some(frame) = request.body_mut().frame().await {
+        if frame?.data_ref().is_some_and(|data| !data.is_empty()) {
+            let chunked = HeaderValue::from_static("chunked");
+            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+            break;
+        }
+    }
+    Ok(())
 }

@@ -390,7 +390,7 @@ async fn send_body<B>(
     request: Request<B>,
 ) -> io::Result<(Response<DrivenBody>, Outcome)>
 where
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
+    B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
 {
     let placeholders = [("TOKEN", PLACEHOLDER), ("OTHER", OTHER_PLACEHOLDER)];
     let placeholders = placeholders.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -196,6 +196,29 @@ async fn prevents_request_smuggling() {
 }
 
 #[tokio::test]
+async fn denies_bodies_of_unknown_length_too() {
+    let tls = Tls::new();
+    let server = server(OK, None).await;
+    let client = egress(grant_of(&server), Names::local(), &tls);
+    let url = format!("http://localhost:{}/", server.port());
+    for method in ["GET", "HEAD"] {
+        for (pieces, is_denied) in [(&[][..], false), (&[""], false), (&["", "x"], true)] {
+            let (sender, body) = mpsc::unbounded_channel();
+            for piece in pieces {
+                sender.send(Bytes::from(*piece)).unwrap();
+            }
+            drop(sender);
+            let request = Request::builder().method(method).uri(&url);
+            let request = request.body(Pieces(body)).unwrap();
+            let sent = soon(send_body(&client, "a.wasm", request)).await;
+            let why = sent.unwrap().1.failure.map(|failure| failure.why);
+            let expected = format!("a {method} request must have no body");
+            assert_eq!(why, is_denied.then_some(expected), "{pieces:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn ignores_internal_headers_from_guests() {
     let tls = Tls::new();
     let server = server(OK, Some(&tls.acceptor)).await;

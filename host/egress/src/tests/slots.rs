@@ -13,7 +13,7 @@ const MAX: u32 = 4;
 /// sends another request, which needs a slot.
 async fn slots_come_back<B>(script: Script, body: fn() -> B)
 where
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
+    B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
 {
     let tls = Tls::new();
     let mut bad = script_server(script, None).await;

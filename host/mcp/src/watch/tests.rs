@@ -98,9 +98,14 @@ impl TestRoot {
         std::thread::spawn(move || watcher.run(&stop));
     }
 
+    /// Returns the number of folders that are watched and polled.
+    pub(super) fn counts(&self) -> FolderCounts {
+        *self.counts.lock().unwrap()
+    }
+
     fn wait_for(&self, is_met: impl Fn(FolderCounts) -> bool) {
         let start = Instant::now();
-        while !is_met(*self.counts.lock().unwrap()) {
+        while !is_met(self.counts()) {
             assert!(start.elapsed() < PATIENCE, "{:?}", self.counts);
             std::thread::sleep(TICK);
         }
@@ -122,7 +127,7 @@ impl TestRoot {
 
     /// Waits until no more changes are noticed. A change may be noticed twice.
     async fn settle(&self) {
-        let is_polled = self.counts.lock().unwrap().polled > 0;
+        let is_polled = self.counts().polled > 0;
         while self
             .next(if is_polled { LONG } else { SHORT })
             .await
@@ -321,7 +326,7 @@ fn polling_takes_twentieth_of_thread_time() {
         fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
     }
     let start = Instant::now();
-    let is_polled = || root.counts.lock().unwrap().polled > 0;
+    let is_polled = || root.counts().polled > 0;
     while !is_polled() {
         watcher.work();
         assert!(start.elapsed() < PATIENCE);

@@ -120,9 +120,9 @@ impl Polling {
         }
     }
 
-    /// Returns whether no folder is polled.
+    /// Returns whether no folder is polled, and no round has to end.
     pub(super) fn is_empty(&self) -> bool {
-        self.folders.is_empty()
+        self.folders.is_empty() && self.round.is_none()
     }
 
     /// Returns the next folder to visit, and the time of its last visit. Returns `None` at the

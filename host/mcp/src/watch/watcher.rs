@@ -353,6 +353,7 @@ impl Watcher {
             if let Some((round_time, unwatched)) = self.polling.end_round() {
                 self.unwatched = unwatched;
                 self.report(Some(round_time));
+                self.watches.resume();
             }
             return None;
         };

@@ -27,6 +27,9 @@ const USER_LIMIT_DIVISOR: usize = 2;
 pub(super) struct Watches {
     inotify: Inotify,
     limit: WatchLimit,
+    /// The maximum number of folders at present. Lower than the limit while
+    /// [paused](Self::pause).
+    max: usize,
     folders: HashMap<WatchId, WatchedFolder>,
     ids: HashMap<FolderId, WatchId>,
 }
@@ -97,6 +100,7 @@ impl Watches {
         Ok(Self {
             inotify: Inotify::new(opener)?,
             limit,
+            max: limit.max,
             folders: HashMap::new(),
             ids: HashMap::new(),
         })
@@ -110,7 +114,7 @@ impl Watches {
         root: usize,
         depth: usize,
     ) -> WatchState {
-        if self.folders.len() >= self.limit.max {
+        if self.folders.len() >= self.max {
             return if self.ids.contains_key(&open.id) {
                 WatchState::Known
             } else {
@@ -121,7 +125,7 @@ impl Watches {
             Ok(watch) => watch,
             Err(error) => {
                 if matches!(error, Errno::NOSPC | Errno::NOMEM) {
-                    self.limit.max = self.folders.len();
+                    self.pause();
                     self.limit.user_limit = Inotify::user_limit();
                 }
                 return WatchState::Unwatched;
@@ -141,6 +145,16 @@ impl Watches {
         self.folders.insert(watch, folder);
         self.ids.insert(id, watch);
         WatchState::New
+    }
+
+    /// Asks the kernel for no further watches until [resumed](Self::resume).
+    pub(super) fn pause(&mut self) {
+        self.max = self.folders.len();
+    }
+
+    /// Asks the kernel for watches again, up to the limit. Other programs may have freed some.
+    pub(super) fn resume(&mut self) {
+        self.max = self.limit.max;
     }
 
     /// Passes the events of one read to `handle`. Returns whether there were any.

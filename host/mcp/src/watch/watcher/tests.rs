@@ -29,6 +29,20 @@ async fn watches_skill_folders_first() {
 }
 
 #[test]
+fn asks_for_watches_again_after_each_round() {
+    let (root, mut watcher) = TestRoot::prepared(10_000);
+    // As if the kernel had no free watch.
+    watcher.watches.pause();
+    let start = Instant::now();
+    while watcher.has_work() {
+        watcher.work();
+        assert!(start.elapsed() < PATIENCE, "the watcher does not finish");
+    }
+    assert_eq!(root.counts().polled, 0);
+    assert_eq!(root.counts().watched, 16);
+}
+
+#[test]
 fn many_new_folders_are_limited_and_all_watched() {
     let (root, mut watcher) = scanned();
     let [mut from, mut to] = ["a", "b"].map(|name| root.path(&format!("skills/skill-0/{name}")));

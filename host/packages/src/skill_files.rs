@@ -30,6 +30,15 @@ pub(crate) const MAX_PATH: usize = 1024;
 /// The maximum bytes of the name of a file or folder in Linux.
 const MAX_NAME: usize = 255;
 
+/// The names of devices on Windows, with any extension. The names in [`PORTS`] have a number.
+const DEVICES: [&str; 6] = ["aux", "con", "conin$", "conout$", "nul", "prn"];
+const PORTS: [&str; 2] = ["com", "lpt"];
+const PORT_NUMBERS: &str = "123456789¹²³";
+
+/// The maximum bytes of a short name that Windows gives to a file, and of its extension.
+const MAX_SHORT_NAME: usize = 8;
+const MAX_SHORT_EXTENSION: usize = 3;
+
 /// The extensions of scripts.
 const SCRIPTS: [&str; 14] = [
     "bash", "bat", "cjs", "js", "lua", "mjs", "php", "pl", "ps1", "py", "r", "rb", "sh", "ts",
@@ -131,9 +140,10 @@ impl SkillFilesBuilder {
     /// # Errors
     ///
     /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, starts
-    /// with a blank, ends in `.` or a blank, or has `:` or a blank outside ASCII; if another path is
-    /// the same, or differs only by case or Unicode form; if a parent of the path is a file; if the
-    /// skill gets too many files, levels or bytes; or if the file does not have `size` bytes.
+    /// with a blank, ends in `.` or a blank, has `:` or a blank outside ASCII, or can name a device
+    /// or another file on Windows; if another path is the same, or differs only by case or Unicode
+    /// form; if a parent of the path is a file; if the skill gets too many files, levels or bytes;
+    /// or if the file does not have `size` bytes.
     pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
         let path = self.paths.add(path)?;
         let bytes = self.bytes.checked_add(size);
@@ -259,6 +269,25 @@ fn folded(part: &str) -> String {
     folded.nfc().collect()
 }
 
+/// Returns whether a part of a path names a device on Windows, such as `con.txt`.
+fn names_device(part: &str) -> bool {
+    let stem = part.split('.').next().unwrap_or_default();
+    let stem = stem.trim_end_matches(' ').to_ascii_lowercase();
+    let number = PORTS.iter().find_map(|port| stem.strip_prefix(port));
+    DEVICES.contains(&&*stem)
+        || number.is_some_and(|it| it.chars().count() == 1 && PORT_NUMBERS.contains(it))
+}
+
+/// Returns whether a part of a path can be the short name that Windows gives to another file, such
+/// as `SCRIPT~1.PY`.
+fn is_short_name(part: &str) -> bool {
+    let (stem, extension) = part.rsplit_once('.').unwrap_or((part, ""));
+    let number = stem.rsplit_once('~').map(|(_, number)| number);
+    stem.len() <= MAX_SHORT_NAME
+        && extension.len() <= MAX_SHORT_EXTENSION
+        && number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Checks a path, without comparing it with others.
 fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
     let shown = || {
@@ -299,6 +328,11 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
         ensure!(
             !part.starts_with(' ') && !part.ends_with(['.', ' ']) && !part.contains(':'),
             "the name `{}` has a part that starts with a blank, ends in `.` or a blank, or has `:`",
+            shown()
+        );
+        ensure!(
+            !names_device(part) && !is_short_name(part),
+            "the name `{}` has a part that can name a device or another file on Windows",
             shown()
         );
         ensure!(
@@ -408,6 +442,14 @@ pub(crate) mod tests {
             (b"lib. /run.py", "ends in `.` or a blank"),
             (b"run.py::$DATA", "or has `:`"),
             (b"...", "ends in `.`"),
+            (b"con", "name a device"),
+            (b"AUX/x", "name a device"),
+            (b"lib/Nul .tar.gz", "name a device"),
+            (b"prn.md", "name a device"),
+            (b"lpt1", "name a device"),
+            ("COM\u{b2}.py".as_bytes(), "name a device"),
+            (b"SCRIPT~1.PY", "another file on Windows"),
+            (b"d~12/x", "another file on Windows"),
             (long.as_bytes(), "more than 255 bytes"),
             (deep.as_bytes(), "more than 16 parts"),
             (longer.as_bytes(), "more than 1024 bytes"),
@@ -440,7 +482,21 @@ pub(crate) mod tests {
             let error = skill_files(&[("SKILL.md", ""), (one, ""), (two, "")]).unwrap_err();
             assert!(error.to_string().contains(why), "{one} {two}: {error}");
         }
-        let paths = ["SKILL.md", "a/b", "a/c", "ab", "a b"];
+        let paths = [
+            "SKILL.md",
+            "a/b",
+            "a/c",
+            "ab",
+            "a b",
+            "console.py",
+            "a.con",
+            "com.py",
+            "lpt12",
+            "scripts~1.py",
+            "a~1.json",
+            "a~b",
+            "a~",
+        ];
         skill_files(&paths.map(|path| (path, ""))).unwrap();
     }
 

@@ -226,7 +226,6 @@ def start_script(mount, script):
 
 def write_inputs(mount, files):
     """Writes the files from the arguments into the call's view of the skill's folder."""
-    # Use relative paths: `makedirs` would look at the parents of the mount, which the call cannot read.
     os.chdir(mount)
     for file in files:
         path = normalized(file["path"])
@@ -330,6 +329,7 @@ unsupported.replace()
 network.replace()
 streams.replace()
 modules.replace()
+execute.accept_mounts()
 execute.hide_frames()
 heap.settle(BAKED)
 repeatable.restore()

@@ -224,6 +224,20 @@ def _note_missing(notes, mount):
     return missing
 
 
+def accept_mounts():
+    """Makes `os.makedirs` accept a mount, such as `/tmp`. The original would make the parents of a folder that
+    exists, if it does not see them: no call sees the parents of a mount."""
+    make = os.makedirs
+
+    def makedirs(name, mode=0o777, exist_ok=False):
+        if not os.path.isdir(name):
+            make(name, mode, exist_ok)
+        elif not exist_ok:
+            os.mkdir(name, mode)
+
+    os.makedirs = makedirs
+
+
 def hide_frames():
     """Removes the runner's frames from tracebacks and stacks."""
     walk_tb, walk_full, walk_stack = (

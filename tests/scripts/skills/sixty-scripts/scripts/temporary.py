@@ -16,3 +16,9 @@ with tempfile.SpooledTemporaryFile(max_size=4) as file:
     file.write(b"longer than four")
     file.seek(0)
     print(file.read())
+for folder in [tempfile.gettempdir(), os.getcwd()]:
+    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder)
+    except FileExistsError:
+        print("exists")

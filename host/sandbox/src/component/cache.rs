@@ -167,6 +167,8 @@ fn wait_for_lock(
         // Opens the file at each attempt, because the other process removes it at the end.
         let file = open()?;
         match flock(&file, operation) {
+            // The other process has just removed the file: a third one can lock another file.
+            Ok(()) if rustix::fs::fstat(&file)?.st_nlink == 0 => {}
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
                 std::thread::sleep(LOCK_PAUSE);

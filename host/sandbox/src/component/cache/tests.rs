@@ -1,6 +1,7 @@
 //! Tests of the cache on disk.
 
 use super::*;
+use std::cell::Cell;
 use std::fs::{self, FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::SystemTime;
@@ -88,6 +89,22 @@ fn failed_write_leaves_no_entry() {
     cache.put_definitions(&key(), b"definitions".to_vec());
     let left: Vec<_> = fs::read_dir(path).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn locks_no_removed_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.lock");
+    let opened = Cell::new(0);
+    let open = || {
+        let file = rustix::fs::open(&path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR).unwrap();
+        if opened.replace(opened.get() + 1) == 0 {
+            fs::remove_file(&path).unwrap();
+        }
+        Ok(file)
+    };
+    wait_for_lock(open, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(opened.get(), 2);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! lives until the last of its calls ends.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
@@ -532,12 +533,12 @@ impl LiveHost {
         self.add_changes(|changes| changes.resources += 1).await;
     }
 
-    /// Returns the advice for the operator about roots without skills.
-    pub(crate) async fn advice(&self) -> Vec<String> {
+    /// Returns the advice for the operator about roots without skills, with their paths.
+    pub(crate) async fn advice(&self) -> Vec<(PathBuf, String)> {
         let Some(host) = self.loaded() else {
             return Vec::new();
         };
-        let advice = blocking::run((), move || host.catalog().advice());
+        let advice = blocking::run((), move || host.catalog().advice_by_root());
         advice.await.unwrap_or_default()
     }
 

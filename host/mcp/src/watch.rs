@@ -15,6 +15,7 @@ mod watcher;
 mod tests;
 
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -128,16 +129,23 @@ async fn keep_current(live: &LiveHost, pending: &PendingChanges) {
     }
 }
 
+/// The path of a root without skills, and the advice about it.
+type RootAdvice = (PathBuf, String);
+
 /// Logs the roots that have lost their last skill. Returns the advice about all roots
 /// without skills.
-async fn warn_of_empty_roots(live: &LiveHost, before: Vec<String>) -> Vec<String> {
+async fn warn_of_empty_roots(live: &LiveHost, before: Vec<RootAdvice>) -> Vec<RootAdvice> {
     let now = live.advice().await;
-    // More advice means another empty root. Changed advice alone does not: its text also depends
-    // on the other contents of the root.
-    if now.len() > before.len() {
-        for advice in now.iter().filter(|advice| !before.contains(advice)) {
-            tracing::warn!("{}", Line::new(advice));
-        }
+    for advice in new_advice(&before, &now) {
+        tracing::warn!("{}", Line::new(advice));
     }
     now
+}
+
+/// Returns the advice about roots that were not empty before. Changed advice about an empty root
+/// is not new: its text also depends on the other contents of the root.
+fn new_advice<'a>(before: &[RootAdvice], now: &'a [RootAdvice]) -> Vec<&'a str> {
+    let was_empty = |root: &Path| before.iter().any(|(before, _)| before == root);
+    let new = now.iter().filter(|(root, _)| !was_empty(root));
+    new.map(|(_, advice)| advice.as_str()).collect()
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::configured::ConfiguredFolders;
+use super::new_advice;
 use super::pending::{Pending, PendingChanges};
 use super::visit::thread_time;
 use super::watcher::Watcher;
@@ -344,4 +345,29 @@ fn polling_takes_twentieth_of_thread_time() {
     }
     // Some of the measured time is the test's own.
     assert!(total > 15 * busy, "{busy:?} of {total:?}");
+}
+
+#[test]
+fn advice_is_new_only_for_newly_empty_roots() {
+    let advice = |roots: &[(&str, &str)]| {
+        let roots = roots.iter();
+        let owned = roots.map(|(root, advice)| (PathBuf::from(root), (*advice).to_owned()));
+        owned.collect::<Vec<_>>()
+    };
+    for (before, now, expected) in [
+        (&[][..], &[("/a", "none")][..], &["none"][..]),
+        (&[("/a", "none")], &[("/a", "other files")], &[]),
+        // One root loses its last skill, and another gets one.
+        (&[("/a", "none")], &[("/b", "none in b")], &["none in b"]),
+        // One root loses its last skill, and the advice about another changes.
+        (
+            &[("/a", "none")],
+            &[("/a", "other files"), ("/b", "none in b")],
+            &["none in b"],
+        ),
+        (&[("/a", "none")], &[], &[]),
+    ] {
+        let found = advice(now);
+        assert_eq!(new_advice(&advice(before), &found), expected);
+    }
 }

@@ -2,7 +2,7 @@
 //! or below.
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Catalog;
 use super::root::Root;
@@ -23,14 +23,20 @@ impl Catalog {
     /// Returns advice about roots without skills: names a folder below that has skills, or says
     /// that the root is itself a skill. Fast for roots with skills.
     pub fn advice(&self) -> Vec<String> {
+        let advice = self.advice_by_root().into_iter();
+        advice.map(|(_, advice)| advice).collect()
+    }
+
+    /// Returns the [advice](Self::advice), each with the path of its root. The path is empty if
+    /// there are no roots.
+    pub fn advice_by_root(&self) -> Vec<(PathBuf, String)> {
         if self.roots.is_empty() {
-            return vec![
-                "there are no skills: name a folder of skills by `--skills DIR` or by `skills` in \
-                 a configuration"
-                    .to_owned(),
-            ];
+            let advice = "there are no skills: name a folder of skills by `--skills DIR` or by \
+                          `skills` in a configuration";
+            return vec![(PathBuf::new(), advice.to_owned())];
         }
-        self.roots.iter().filter_map(Root::advice).collect()
+        let advice = |root: &Root| Some((root.base.path.clone(), root.advice()?));
+        self.roots.iter().filter_map(advice).collect()
     }
 
     /// Returns whether any folder of a root has a SKILL.md.

@@ -116,6 +116,7 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
                 .to_owned(),
         ),
         ("words", "noise\n".to_owned()),
+        ("a blank line", "\n".to_owned()),
         ("a line that is too long", "x".repeat(600_000) + "\n"),
         (
             "a record after more bytes than the host reads",

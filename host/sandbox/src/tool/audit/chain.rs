@@ -178,6 +178,8 @@ pub fn matches_pattern(bytes: &[u8], pattern: &[u8]) -> bool {
 
 /// Returns whether a line is the beginning of one record and nothing else. A killed process or a
 /// full disk leaves such a line. After a power failure, zero bytes may follow it.
+///
+/// An empty line has no part of a record, so it is not torn.
 pub fn is_torn_record(line: &[u8]) -> bool {
     let (line, whole) = (without_zeros(line), line);
     const BEFORE_TIME: &[u8] = RECORD_START.split_at(9).0;
@@ -187,7 +189,10 @@ pub fn is_torn_record(line: &[u8]) -> bool {
         Err(error) => error.is_eof(),
     };
     let mut later = line.windows(BEFORE_TIME.len()).skip(1);
-    matches_pattern(line, RECORD_START) && ends_early() && later.all(|bytes| bytes != BEFORE_TIME)
+    !whole.is_empty()
+        && matches_pattern(line, RECORD_START)
+        && ends_early()
+        && later.all(|bytes| bytes != BEFORE_TIME)
 }
 
 /// Returns a line without the zero bytes at its end, which a power failure can leave in place of
@@ -261,7 +266,7 @@ mod tests {
             .to_vec();
         Link::FIRST.seal_signed(&mut record, |_| [7; SIGNATURE_BYTES]);
         for end in 0..record.len() {
-            assert!(is_torn_record(&record[..end]), "cut at {end}");
+            assert_eq!(is_torn_record(&record[..end]), end > 0, "cut at {end}");
             let with_zeros = [&record[..end], b"\0\0"].concat();
             assert!(is_torn_record(&with_zeros), "cut at {end}, then zeros");
         }

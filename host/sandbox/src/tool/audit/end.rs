@@ -12,7 +12,8 @@ use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use super::chain::{
-    Link, MAX_RECORD_BYTES, MAX_ZERO_BYTES, RECORD_START, matches_pattern, without_zeros,
+    Link, MAX_RECORD_BYTES, MAX_ZERO_BYTES, RECORD_START, is_torn_record, matches_pattern,
+    without_zeros,
 };
 use skillhost_skills::text::digest::DigestWriter;
 
@@ -249,20 +250,17 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     // A line that is torn early is too short to recognize, so an earlier line decides.
     let last_is_record = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
-        let is_torn = |line: &[u8]| {
-            let start = without_zeros(line);
-            !line.is_empty()
-                && start.len() < RECORD_START.len()
-                && matches_pattern(start, RECORD_START)
-        };
-        lines.find(|line| !is_torn(line)).map_or(!is_cut, is_record)
+        let is_torn_early =
+            |line: &[u8]| without_zeros(line).len() < RECORD_START.len() && is_torn_record(line);
+        let last = lines.find(|line| !is_torn_early(line));
+        last.map_or(!is_cut, is_record)
     });
     match (last_is_record, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
         // The first record of a file may be torn too.
         (Some(true) | None, false)
             if (last_is_record.is_some() || !is_cut)
-                && matches_pattern(without_zeros(rest), RECORD_START) =>
+                && (is_torn_record(rest) || is_record(rest)) =>
         {
             LogEnd::Torn
         }
@@ -270,7 +268,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     }
 }
 
-/// Returns whether a line is a record, or a torn record before a line feed.
+/// Returns whether a line begins like a record and is not other JSON. It may be torn or damaged.
 fn is_record(line: &[u8]) -> bool {
     let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
     line.len() >= RECORD_START.len()
@@ -549,6 +547,9 @@ mod tests {
                 "{\"time\":\"t\",\"tool\":1,\"outcome\":2}\n".to_owned(),
                 LogEnd::Foreign,
             ),
+            // JSON that begins like a record, but has no tool.
+            (format!("{}null}}", &record[..40]), LogEnd::Foreign),
+            (format!("{}null}}\n", &record[..40]), LogEnd::Foreign),
         ] {
             let (file, size) = (file(&text), text.len() as u64);
             assert_eq!(read(&file, size).unwrap().kind, expected, "{text:?}");

@@ -35,8 +35,10 @@ pub(super) enum LogEnd {
 /// The end of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileEnd {
+    /// The size of the file.
+    pub(super) size: u64,
     pub(super) kind: LogEnd,
-    /// The last record of a chain in the file.
+    /// The last record of a chain. [`read`] finds it only if it is near the end.
     pub(super) last: Option<LastRecord>,
 }
 
@@ -69,19 +71,22 @@ struct RequiredFields {
 /// Reads the end of a file of this size.
 pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
     let (tail, skipped) = read_tail(file, size, MAX_ZERO_BYTES)?;
-    let last = match last_record(&tail, skipped) {
-        Some(last) => Some(last),
-        // The tail has only foreign bytes, or records of a version without chains.
-        None => find_last_record(file, size)?,
-    };
-    let kind = classify(&tail, skipped > 0);
-    Ok(FileEnd { kind, last })
+    Ok(FileEnd {
+        size,
+        kind: classify(&tail, skipped > 0),
+        last: last_record(&tail, skipped),
+    })
 }
 
-/// Returns the kind of the end of a file of this size.
-pub(super) fn kind(file: &File, size: u64) -> io::Result<LogEnd> {
-    let (tail, skipped) = read_tail(file, size, MAX_ZERO_BYTES)?;
-    Ok(classify(&tail, skipped > 0))
+impl FileEnd {
+    /// Returns the last record of a chain. Searches the whole file if its end has only foreign
+    /// bytes, or records of a version without chains.
+    pub(super) fn find_last(&mut self, file: &File) -> io::Result<Option<&LastRecord>> {
+        if self.last.is_none() {
+            self.last = find_last_record(file, self.size)?;
+        }
+        Ok(self.last.as_ref())
+    }
 }
 
 /// Reads the last bytes of a file of this size. Returns them and the number of bytes before
@@ -326,10 +331,12 @@ mod tests {
             ("noise\n".repeat(beyond_tail / 6 + 1), LogEnd::Foreign),
             ("x".repeat(beyond_tail), LogEnd::Foreign),
         ] {
-            let (others_size, size) = (others.len(), text.len() + others.len());
+            let (others_size, size) = (others.len(), (text.len() + others.len()) as u64);
             let file = file(&[&*text, &others].concat());
-            let found = read(&file, size as u64).unwrap();
+            let mut found = read(&file, size).unwrap();
+            found.find_last(&file).unwrap();
             let expected = FileEnd {
+                size,
                 kind: end,
                 last: Some(LastRecord {
                     next,
@@ -337,7 +344,6 @@ mod tests {
                 }),
             };
             assert_eq!(found, expected, "{others_size}");
-            assert_eq!(kind(&file, size as u64).unwrap(), end, "{others_size}");
         }
     }
 
@@ -348,10 +354,9 @@ mod tests {
             panic!()
         };
         assert_eq!(longest.len(), MAX_RECORD_BYTES);
-        let file = file(longest);
-        let size = longest.len() as u64;
-        assert_eq!(kind(&file, size).unwrap(), LogEnd::Whole);
-        assert!(read(&file, size).unwrap().last.is_some());
+        let end = read(&file(longest), longest.len() as u64).unwrap();
+        assert_eq!(end.kind, LogEnd::Whole);
+        assert!(end.last.is_some());
     }
 
     #[test]
@@ -361,6 +366,7 @@ mod tests {
         let last = text.lines().last().unwrap().as_bytes();
         let size = text.len() as u64;
         let expected = FileEnd {
+            size,
             kind: LogEnd::Torn,
             last: Some(LastRecord {
                 next: Link::parse(last).unwrap().next_after(last),
@@ -376,9 +382,9 @@ mod tests {
         // The tail begins like a record.
         let text = format!("x{}", &record[..TAIL_BYTES as usize]);
         let file = file(&text);
-        assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
-        let end = read(&file, text.len() as u64).unwrap();
-        assert_eq!((end.kind, end.last), (LogEnd::Foreign, None));
+        let mut end = read(&file, text.len() as u64).unwrap();
+        assert_eq!(end.find_last(&file).unwrap(), None);
+        assert_eq!(end.kind, LogEnd::Foreign);
     }
 
     #[test]
@@ -416,8 +422,8 @@ mod tests {
             assert_eq!(found.last.map(|last| last.line), Some(line), "{about}");
         }
         // Without a record before them, too.
-        let file = file(&zeros);
-        assert_eq!(kind(&file, zeros.len() as u64).unwrap(), LogEnd::Torn);
+        let end = read(&file(&zeros), zeros.len() as u64).unwrap();
+        assert_eq!(end.kind, LogEnd::Torn);
     }
 
     #[test]
@@ -551,9 +557,8 @@ mod tests {
             (format!("{}null}}", &record[..40]), LogEnd::Foreign),
             (format!("{}null}}\n", &record[..40]), LogEnd::Foreign),
         ] {
-            let (file, size) = (file(&text), text.len() as u64);
-            assert_eq!(read(&file, size).unwrap().kind, expected, "{text:?}");
-            assert_eq!(kind(&file, size).unwrap(), expected, "{text:?}");
+            let end = read(&file(&text), text.len() as u64).unwrap();
+            assert_eq!(end.kind, expected, "{text:?}");
         }
         assert_eq!(classify(record.as_bytes(), true), LogEnd::Foreign);
         assert_eq!(

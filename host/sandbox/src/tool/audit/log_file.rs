@@ -116,25 +116,23 @@ impl LogFile {
             last: None,
         };
         log.with_lock(|log| {
-            let size = log.file.metadata()?.len();
+            let mut end = end::read(&log.file, log.file.metadata()?.len())?;
             // A foreign file may be large, so it is not searched for records.
-            let kind = end::kind(&log.file, size)?;
-            if kind == LogEnd::Foreign {
+            if end.kind == LogEnd::Foreign {
                 bail!(
                     "it ends in a line that is not an audit record; name a new file, an empty \
                      one, or an audit log"
                 );
             }
-            let last = end::read(&log.file, size)?.last;
-            if let Some(last) = last {
-                (log.next, log.last) = (last.next, Some(last.line));
+            if let Some(last) = end.find_last(&log.file)? {
+                (log.next, log.last) = (last.next, Some(last.line.clone()));
             }
-            if kind == LogEnd::Torn {
+            if end.kind == LogEnd::Torn {
                 tracing::warn!(
                     "the last record of the audit log `{}` is torn; the next record reports it",
                     path.display()
                 );
-                let batch = log.catch_up(size)?;
+                let batch = log.catch_up(end)?;
                 log.write(batch)?;
             }
             Ok(())
@@ -189,7 +187,8 @@ impl LogFile {
         let size = self.size_on_disk()?;
         if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MAX_LOCKED_BYTES {
             // An error occurs again below, unless the file was renamed.
-            let _ = self.read_changes(size);
+            let end = read_end(&self.file, size, self.last.as_ref());
+            let _ = end.and_then(|end| self.read_changes(end));
         }
         self.with_lock(|log| {
             log.reopen_if_renamed()?;
@@ -197,7 +196,8 @@ impl LogFile {
             let mut batch = if size == log.size {
                 Batch::new(size, log.next, log.last.clone())
             } else {
-                log.catch_up(size)?
+                let end = read_end(&log.file, size, log.last.as_ref())?;
+                log.catch_up(end)?
             };
             add(&mut batch)?;
             log.write(batch)
@@ -236,10 +236,11 @@ impl LogFile {
         }
         // Another process may have written the last records of the old file.
         let old_size = self.size_on_disk()?;
-        if old_size != self.size
-            && let Err(error) = self.read_changes(old_size)
-        {
-            tracing::error!("cannot read the end of the renamed audit log: {error}");
+        if old_size != self.size {
+            let end = read_end(&self.file, old_size, self.last.as_ref());
+            if let Err(error) = end.and_then(|end| self.read_changes(end)) {
+                tracing::error!("cannot read the end of the renamed audit log: {error}");
+            }
         }
         let opened = open_file(&self.folder, &self.name, &self.trust, &self.opener);
         let (file, identity) = opened.map_err(|error| {
@@ -247,8 +248,8 @@ impl LogFile {
             io::Error::other(reason)
         })?;
         lock(&file, &mut self.wait)?;
-        let size = file.metadata()?.len();
-        if end::kind(&file, size)? == LogEnd::Foreign {
+        let end = read_end(&file, file.metadata()?.len(), None)?;
+        if end.kind == LogEnd::Foreign {
             let reason = "the log was replaced by a file that is not an audit log";
             return Err(io::Error::other(reason));
         }
@@ -256,7 +257,7 @@ impl LogFile {
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
         self.reported_size = UNKNOWN_SIZE;
         let last = self.last.take();
-        self.read_changes(size)?;
+        self.read_changes(end)?;
         // Nobody else signs the end of the chain that this process leaves.
         if self.next.chain != own_next.chain
             && let Some(signer) = &self.signer
@@ -279,23 +280,14 @@ impl LogFile {
         }
     }
 
-    /// Reads what other processes appended to the file's chain.
+    /// Reads what other processes appended to the file's chain. `end` is the file's end.
     ///
     /// Their records are accepted if they follow the last record that this process knows. If the
     /// file does not have that record, another record must vouch for the file: see
     /// [`Self::vouches_for_file`]. Otherwise this process continues its own chain, so that
     /// `verify` finds the change.
-    fn read_changes(&mut self, size: u64) -> io::Result<FileEnd> {
-        let unread = size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end));
-        if unread > MAX_UNREAD_BYTES {
-            let reason = format!(
-                "other processes have written {unread} bytes to it; rename the \
-                                  file"
-            );
-            return Err(io::Error::other(reason));
-        }
-        let mut end = end::read(&self.file, size)?;
-        let own_next = self.next;
+    fn read_changes(&mut self, mut end: FileEnd) -> io::Result<FileEnd> {
+        let (own_next, size) = (self.next, end.size);
         let known = self.last.clone().filter(|line| line.end <= size);
         let known = known.map(|line| LastRecord {
             next: own_next,
@@ -306,7 +298,7 @@ impl LogFile {
         })?;
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
-            None => end.last.is_some(),
+            None => end.find_last(&self.file)?.is_some(),
         };
         if has_misplaced && self.reported_size != size {
             self.reported_size = size;
@@ -353,11 +345,12 @@ impl LogFile {
             }
     }
 
-    /// Begins a batch for a file that others have changed.
+    /// Begins a batch for a file that others have changed. `end` is the file's end.
     ///
     /// Adds a line feed to a torn line, and a record that reports the bytes outside the chain.
-    fn catch_up(&mut self, size: u64) -> io::Result<Batch> {
-        let end = self.read_changes(size)?;
+    fn catch_up(&mut self, end: FileEnd) -> io::Result<Batch> {
+        let size = end.size;
+        let end = self.read_changes(end)?;
         let mut batch = Batch::new(size, self.next, self.last.clone());
         let chain_end = end.last.as_ref().map_or(0, |last| last.line.end + 1);
         if chain_end > size {
@@ -485,6 +478,17 @@ impl Batch {
         self.checkpoint = Some(self.bytes[start..].to_vec());
         Ok(())
     }
+}
+
+/// Reads the end of a file of this size. Fails if others have written too many bytes after the
+/// last record that this process knows.
+fn read_end(file: &File, size: u64, last: Option<&Range<u64>>) -> io::Result<FileEnd> {
+    let unread = size.saturating_sub(last.map_or(0, |last| last.end));
+    if unread > MAX_UNREAD_BYTES {
+        let reason = format!("other processes have written {unread} bytes to it; rename the file");
+        return Err(io::Error::other(reason));
+    }
+    end::read(file, size)
 }
 
 /// Takes the lock of a file. Waits for another process that has it, up to a limit.

@@ -182,8 +182,8 @@ impl<'a> RecordSearch<'a> {
         let line = match piece {
             Piece::Line(line) => line,
             Piece::Part { bytes, ends_line } => {
+                self.other_lines += u64::from(!self.verifier.is_in_long_line());
                 self.verifier.check_part(bytes, ends_line);
-                self.other_lines += 1;
                 return Ok(true);
             }
         };
@@ -231,7 +231,27 @@ fn parse_record(line: &[u8], is_chained: bool) -> Option<(CallRecord<'_>, &str)>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::lines::MAX_LINE_BYTES;
+
+    #[test]
+    fn counts_lines_rather_than_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let long = "x".repeat(2 * MAX_LINE_BYTES);
+        for (text, expected) in [
+            (format!("{long}\n"), 1),
+            (format!("{long}\n{long}\nnoise\n{long}"), 4),
+            ("noise\nnoise".to_owned(), 2),
+        ] {
+            fs::write(&path, &text).unwrap();
+            let files = std::slice::from_ref(&path);
+            let summary = find_records(files, &Filter::default(), |_, _| Ok(true)).unwrap();
+            assert_eq!(summary.other_lines, expected, "{} bytes", text.len());
+        }
+    }
 
     #[test]
     fn accepts_age_that_begins_before_1970() {

@@ -213,6 +213,11 @@ impl Verifier {
         self.next
     }
 
+    /// Returns whether the next part continues a line that is too long.
+    pub(crate) fn is_in_long_line(&self) -> bool {
+        self.long_line.is_some()
+    }
+
     /// Checks a piece of the file.
     pub(crate) fn check_piece(&mut self, piece: Piece<'_>) {
         match piece {

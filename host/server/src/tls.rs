@@ -32,6 +32,10 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// rustls of 64 KiB.
 const MAX_SENT_BYTES: usize = 60 << 10;
 
+/// The maximum number of certificates that the server sends. Guards against: a file with which no
+/// client in Java connects, because Java accepts ten.
+const MAX_SENT_CERTIFICATES: usize = 10;
+
 /// The maximum bytes before a name in a list of authorities: its length, and the start of its DER.
 const MAX_NAME_HEADER: usize = 6;
 
@@ -258,9 +262,9 @@ impl Tls {
     /// # Errors
     ///
     /// Fails if a file cannot be read or is not valid PEM, if the certificate has expired or is
-    /// not valid yet, if it and its intermediate certificates have more than 60 KiB, if the key
-    /// belongs to another certificate, if other users may read the key, or if users outside
-    /// `trust` may change a file or its path.
+    /// not valid yet, if it and its intermediate certificates are more than ten or have more than
+    /// 60 KiB, if the key belongs to another certificate, if other users may read the key, or if
+    /// users outside `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
         let loaded = Loaded::new(
@@ -436,8 +440,15 @@ fn read_certificates(
     Ok(certificates)
 }
 
-/// Checks that clients accept the size of a chain, and that its certificates are valid now.
+/// Checks that clients accept the length and the size of a chain, and that its certificates are
+/// valid now.
 fn check_chain(chain: &[CertificateDer<'_>]) -> anyhow::Result<()> {
+    ensure!(
+        chain.len() <= MAX_SENT_CERTIFICATES,
+        "it has {} certificates, more than {MAX_SENT_CERTIFICATES}, so clients in Java refuse \
+         them; keep only the certificate and its intermediate ones",
+        chain.len()
+    );
     let bytes: usize = chain.iter().map(|certificate| certificate.len()).sum();
     ensure!(
         bytes <= MAX_SENT_BYTES,
@@ -710,25 +721,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (one, _) = authority("one", |_| {});
         let tls = accepting(folder.path(), &[&one]);
-        let file = folder.path().join("certificate");
-        let pem = fs::read_to_string(&file).unwrap();
-        let bytes = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let most = MAX_SENT_BYTES / bytes.len();
-        for (number, is_accepted) in [(most, true), (most + 1, false)] {
-            fs::write(&file, pem.repeat(number)).unwrap();
-            let before = Arc::clone(&tls.current().identity);
-            let read = tls.read_again(&Opener::DIRECT);
-            let is_replaced = !Arc::ptr_eq(&before, &tls.current().identity);
-            let outcome = (read.is_ok(), is_replaced);
-            assert_eq!(outcome, (is_accepted, is_accepted), "{read:?}");
+        for (names, limit) in [
+            (
+                1,
+                "it has 11 certificates, more than 10, so clients in Java refuse them",
+            ),
+            (1000, "in DER, more than 61440, so clients refuse them"),
+        ] {
+            let names: Vec<_> = (0..names).map(|name| format!("n{name}.example")).collect();
+            let pair = rcgen::generate_simple_self_signed(names).unwrap();
+            fs::write(folder.path().join("key"), pair.signing_key.serialize_pem()).unwrap();
+            let most = (MAX_SENT_BYTES / pair.cert.der().len()).min(10);
+            for (number, is_accepted) in [(most, true), (most + 1, false)] {
+                let chain = pair.cert.pem().repeat(number);
+                fs::write(folder.path().join("certificate"), chain).unwrap();
+                let before = Arc::clone(&tls.current().identity);
+                let read = tls.read_again(&Opener::DIRECT);
+                let is_replaced = !Arc::ptr_eq(&before, &tls.current().identity);
+                let outcome = (read.is_ok(), is_replaced);
+                assert_eq!(outcome, (is_accepted, is_accepted), "{read:?}");
+            }
+            let at_start = Tls::read(tls.files.clone(), &Trust::new());
+            let error = format!("{:#}", at_start.unwrap_err());
+            assert!(error.starts_with("cannot use the certificate `"), "{error}");
+            assert!(error.contains(limit), "{error}");
         }
-        let at_start = Tls::read(tls.files.clone(), &Trust::new());
-        let error = format!("{:#}", at_start.unwrap_err());
-        assert!(error.starts_with("cannot use the certificate `"), "{error}");
-        assert!(
-            error.contains("more than 61440, so clients refuse them"),
-            "{error}"
-        );
     }
 
     #[test]

@@ -118,7 +118,9 @@ fn shutdown_stops_endless_call() {
             server.shutdown.request();
         }
         assert_eq!(server.wait(), 1, "{hurried}");
-        assert_eq!(client.answer().unwrap().status, 503);
+        let answer = client.answer().unwrap();
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.json()["id"], 1);
         assert!(client.is_closed());
         wait_until("the guest did not stop", || host.occupancy().running == 0);
     }

@@ -334,6 +334,26 @@ fn wait_for_a_silent_issuer() {
 }
 
 #[test]
+fn forced_end_refuses_request_that_waits_for_keys() {
+    let issuer = TestIssuer::start(Reply::Silent);
+    let url = issuer.url();
+    let issuers = format!("[issuers.test]\nissuer = \"{url}\"\njwks_url = \"{url}/keys\"\n");
+    let tables = format!("shutdown_time = \"200ms\"\n{issuers}{CLIENT}");
+    let program = Program::new();
+    let mut server = serve_with(&program, &tables, &[]);
+    let token = SigningKey::new("k").token(&url, "skills:read");
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    let read = read.with("Authorization", &format!("Bearer {token}"));
+    let mut waiting = Client::connect(server.address);
+    waiting.send(&read.bytes());
+    server.signal();
+    let answer = waiting.answer().unwrap();
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.contains("shutting down"), "{answer:?}");
+    assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
 fn issuers_do_not_wait_for_each_other() {
     let key = SigningKey::new("one");
     let silent = TestIssuer::start(Reply::Silent);

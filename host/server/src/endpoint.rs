@@ -207,12 +207,8 @@ impl<S: ServerHandler> Endpoint<S> {
                 .refuse_message(&error, &parts.headers, body, lease, head.slot.as_deref())
                 .await;
         }
-        let lease = &mut resources.body_lease;
-        let read = tokio::select! {
-            read = body::read(body, &parts.headers, &self.limits, lease, head.slot.as_deref()) => read,
-            () = self.abort.cancelled() => Err(reply::shutting_down()),
-        };
-        let body = match read {
+        let (lease, slot) = (&mut resources.body_lease, head.slot.as_deref());
+        let body = match body::read(body, &parts.headers, &self.limits, lease, slot).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };

@@ -17,12 +17,15 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use skillhost::Peer;
 use skillhost_identity::{CertificateNames, Client, Clients, Identity, Refusal};
+use tokio_util::sync::CancellationToken;
 
 use crate::client;
 use crate::headers::SESSION_ID;
 use crate::host_check::{HostCheck, HostCheckError};
 use crate::metrics::Metrics;
-use crate::reply::{and_close, busy, over_budget, refusal, refusal_into_error, try_again};
+use crate::reply::{
+    and_close, busy, over_budget, refusal, refusal_into_error, shutting_down, try_again,
+};
 use crate::slots::ConnectionSlot;
 
 /// The maximum number of characters of a path in the log. Guards against: a peer that floods the
@@ -270,8 +273,14 @@ fn has_unambiguous_framing(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Counts a response, and logs a refusal.
-pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+/// Counts a response, and logs a refusal. Refuses the request when `abort` is cancelled, whatever
+/// it waits for.
+pub(crate) async fn count(
+    metrics: Arc<Metrics>,
+    abort: CancellationToken,
+    request: Request,
+    next: Next,
+) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
         METRICS_PATH => "metrics",
@@ -283,7 +292,12 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(MAX_PATH_CHARS).collect();
     let response = if has_unambiguous_framing(request.headers()) {
-        next.run(request).await
+        tokio::select! {
+            // Prefers the refusal of the endpoint, which has the id of the message.
+            biased;
+            response = next.run(request) => response,
+            () = abort.cancelled() => shutting_down(),
+        }
     } else {
         and_close(refusal(
             StatusCode::BAD_REQUEST,

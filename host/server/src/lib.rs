@@ -274,7 +274,7 @@ impl Server {
     ) -> usize {
         let abort = CancellationToken::new();
         let endpoint = self.endpoint(handler, &abort);
-        let router = self.router(endpoint, shutdown);
+        let router = self.router(endpoint, shutdown, &abort);
         let limits = self.options.limits;
         let clients = self.options.clients;
         let poll_keys = async move { clients.poll_keys(KEY_PAUSE).await };
@@ -337,7 +337,12 @@ impl Server {
     }
 
     /// Returns the routes of all paths.
-    fn router<S: ServerHandler>(&self, endpoint: Arc<Endpoint<S>>, shutdown: &Shutdown) -> Router {
+    fn router<S: ServerHandler>(
+        &self,
+        endpoint: Arc<Endpoint<S>>,
+        shutdown: &Shutdown,
+        abort: &CancellationToken,
+    ) -> Router {
         let scrape = {
             let (metrics, occupancy) = (Arc::clone(&self.metrics), self.occupancy.clone());
             move || {
@@ -363,13 +368,13 @@ impl Server {
         let router = metadata.iter().fold(guarded, |router, metadata| {
             metadata::serve(router, &metadata.paths, metadata.document.to_string())
         });
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, abort) = (Arc::clone(&self.metrics), abort.clone());
         router
             .route("/healthz", get("ok\n"))
             .route("/readyz", get(ready))
             .fallback(|| std::future::ready(refusal(StatusCode::NOT_FOUND, "no such path\n")))
             .layer(from_fn(move |request, next| {
-                gate::count(Arc::clone(&metrics), request, next)
+                gate::count(Arc::clone(&metrics), abort.clone(), request, next)
             }))
     }
 }

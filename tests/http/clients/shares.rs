@@ -387,6 +387,22 @@ fn client_over_budget_can_still_cancel() {
 }
 
 #[test]
+fn forced_end_refuses_unfinished_request_over_budget() {
+    let mut options = clients(&[("one", "calls_per_minute = 1")]);
+    options.limits.shutdown_time = Duration::from_millis(200);
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    ask(&server, Some("one"), "ping", json!({}));
+    let mut waiting = Client::connect(server.address);
+    let request = message(Some("one"), "ping", json!({})).bytes();
+    waiting.send(&request[..request.len() - 1]);
+    server.shutdown.request();
+    assert_eq!(server.wait(), 1);
+    let answer = waiting.answer().unwrap();
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.contains("shutting down"), "{answer:?}");
+}
+
+#[test]
 fn streams_end_when_client_expires() {
     let expires = SystemTime::now() + Duration::from_secs(3);
     let set = |settings: &mut IdentitySettings| settings.clients[0].expires = Some(expires);

@@ -1,11 +1,10 @@
-//! The slots of connections. When all are in use, a new connection evicts another one: first one
-//! that has sent nothing, then one without a whole request, then one whose last request had no
-//! token. In each group, the oldest is evicted first. So a new peer gets a slot, however many
-//! others are silent.
+//! The slots of connections. When all are in use, a new connection evicts an unprotected one.
 //!
-//! While some connections have sent a request, those that have sent none are spared if they are at
-//! most half of the unprotected ones. Otherwise each new connection would be evicted by the next before its request
-//! is read.
+//! Unprotected connections are in one of four stages: a request is in progress, nothing has
+//! arrived, no whole request has arrived, or the last request had no token and has its response.
+//! The first of these stages that has more than half of the connections in it and the later ones
+//! loses its oldest. So a flood mostly evicts its own connections, whatever they send, and a new
+//! peer has time for its handshake and its request.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -36,11 +35,8 @@ const RESERVE_DIVISOR: usize = 4;
 /// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
-/// The number of unprotected connections, of all or of one address or user, divided by this is the
-/// number of connections without a request that are spared while others have sent one.
-///
-/// Guards against: connections that stay open after a request without a token, and leave so few
-/// slots to others that a flood of new connections evicts each one before its handshake ends.
+/// The number of connections in a stage and the later ones, divided by this, is the number of those
+/// in the stage that are spared.
 const SPARED_DIVISOR: usize = 2;
 
 /// The maximum number of bytes that may arrive without a request or a part of a body. It is more
@@ -89,23 +85,24 @@ struct SlotTable {
 /// Unprotected connections in the order of eviction.
 #[derive(Default)]
 struct EvictionOrder {
-    /// The connections that have not sent a whole request.
-    unrequested: BTreeMap<Rank, u64>,
-    requested: BTreeMap<Rank, u64>,
+    /// The connections in each stage, the oldest first.
+    stages: [BTreeMap<u64, u64>; 4],
 }
 
-/// The order of eviction: by stage, then by age.
+/// The stage of a connection, and the event that began it.
 type Rank = (Stage, u64);
 
-/// The stage of an unprotected connection, in the order of eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The stage of an unprotected connection.
+#[derive(Debug, Clone, Copy)]
 enum Stage {
+    /// A request is in progress, such as one that waits for an issuer's keys.
+    Asking,
     /// The peer has sent nothing.
     Silent,
     /// The first request is not complete.
     Begun,
-    /// The peer has sent a request.
-    Requested,
+    /// The last request has its response.
+    Answered,
 }
 
 struct SlotEntry {
@@ -253,6 +250,7 @@ impl ConnectionSlots {
             }
         }
         if !fits {
+            entry.rank = (Stage::Answered, event);
             entry.client = None;
             entry.lease = None;
             entry.running_requests = 0;
@@ -317,34 +315,27 @@ impl SlotTable {
 
 impl EvictionOrder {
     fn len(&self) -> usize {
-        self.unrequested.len() + self.requested.len()
+        self.stages.iter().map(BTreeMap::len).sum()
     }
 
-    /// Returns the first connection to evict. Spares the connections without a request if they are
-    /// at most half of all.
+    /// Returns the first connection to evict. Spares those of a stage that has at most half of the
+    /// connections in it and the later stages.
     fn first(&self) -> Option<u64> {
-        let max_spared = self.len() / SPARED_DIVISOR;
-        let requested = self.requested.values().next();
-        let first = match requested {
-            Some(_) if self.unrequested.len() <= max_spared => requested,
-            _ => self.unrequested.values().next().or(requested),
-        };
-        first.copied()
+        let mut left = self.len();
+        let stage = self.stages.iter().find(|stage| {
+            let max_spared = left / SPARED_DIVISOR;
+            left -= stage.len();
+            stage.len() > max_spared
+        });
+        stage?.values().next().copied()
     }
 
-    fn insert(&mut self, rank: Rank, id: u64) {
-        self.stage_order(rank.0).insert(rank, id);
+    fn insert(&mut self, (stage, event): Rank, id: u64) {
+        self.stages[stage as usize].insert(event, id);
     }
 
-    fn remove(&mut self, rank: Rank) {
-        self.stage_order(rank.0).remove(&rank);
-    }
-
-    fn stage_order(&mut self, stage: Stage) -> &mut BTreeMap<Rank, u64> {
-        match stage {
-            Stage::Silent | Stage::Begun => &mut self.unrequested,
-            Stage::Requested => &mut self.requested,
-        }
+    fn remove(&mut self, (stage, event): Rank) {
+        self.stages[stage as usize].remove(&event);
     }
 }
 
@@ -394,16 +385,19 @@ impl ConnectionSlot {
     pub(crate) fn set_requested(&self) {
         self.set_read();
         self.slots.change(self.id, |entry, event| {
-            entry.rank = (Stage::Requested, event);
+            entry.rank = (Stage::Asking, event);
         });
     }
 
-    /// Marks that the last request came from no client.
+    /// Marks that the last request came from no client, and has its response.
     ///
     /// On a connection from a trusted proxy, this also discards the number of received bytes. The
     /// next request may come from another peer, and these bytes must not count for its client.
     pub(crate) fn forget_client(&self) {
-        self.slots.change(self.id, |entry, _| entry.client = None);
+        self.slots.change(self.id, |entry, event| {
+            entry.rank = (Stage::Answered, event);
+            entry.client = None;
+        });
         if self.peer.is_none() {
             self.take_received();
         }
@@ -442,7 +436,7 @@ impl Drop for Protection {
     fn drop(&mut self) {
         self.0.slots.change(self.0.id, |entry, event| {
             entry.running_requests = entry.running_requests.saturating_sub(1);
-            entry.rank = (Stage::Requested, event);
+            entry.rank = (Stage::Answered, event);
         });
     }
 }

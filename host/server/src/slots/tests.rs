@@ -15,6 +15,12 @@ fn peer(address: IpAddr) -> Peer {
     Peer::Address((address, 0).into())
 }
 
+/// Marks that a request without a token has arrived and has its response.
+fn answer(slot: &ConnectionSlot) {
+    slot.set_requested();
+    slot.forget_client();
+}
+
 fn are_open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionSlot>>) -> Vec<bool> {
     let connections = connections.into_iter();
     connections
@@ -38,7 +44,7 @@ fn evicts_oldest_silent_unprotected_connection() {
         .collect();
     connections[0].set_requested();
     assert!(connections[0].protect_for(None));
-    connections[1].set_requested();
+    answer(&connections[1]);
     connections[4].set_first_bytes_received();
     let protection = connections[2].protect_during_request().unwrap();
     for peer in 8..14 {
@@ -50,30 +56,51 @@ fn evicts_oldest_silent_unprotected_connection() {
         .collect();
     assert_eq!(evicted, [3, 5, 6, 7, 8, 9]);
     for connection in &connections[11..] {
-        connection.set_requested();
+        answer(connection);
     }
     let acquire = |peers: std::ops::Range<u8>, connections: &mut Vec<_>| {
         for peer in peers {
             connections.push(Arc::new(slots.acquire(ipv4_peer(peer)).unwrap()));
         }
     };
-    // While other connections have sent a request, three without one are spared.
+    // Now the silent ones are spared, and so is the one that has begun.
     acquire(14..16, &mut connections);
     let open_now = are_open([1, 4, 10, 11, 14, 15].map(|index| &connections[index]));
     assert_eq!(open_now, [false, true, true, false, true, true]);
     drop(protection);
     acquire(16..17, &mut connections);
-    connections[15].set_requested();
-    connections[16].set_requested();
-    // Connections with requests are evicted next, in the order in which their last requests
-    // arrived or ended.
+    answer(&connections[15]);
+    answer(&connections[16]);
+    // Answered connections are evicted in the order in which their last requests ended.
     acquire(17..19, &mut connections);
     let open_now = are_open([0, 2, 4, 10, 12, 13, 14].map(|index| &connections[index]));
-    assert_eq!(open_now, [true, true, true, false, false, false, true]);
-    // Now four have sent none.
+    assert_eq!(open_now, [true, false, true, true, false, false, true]);
+    // Now four of seven are silent.
     acquire(19..20, &mut connections);
     let open_now = are_open([4, 10, 14, 15, 16].map(|index| &connections[index]));
-    assert_eq!(open_now, [true, false, false, true, true]);
+    assert_eq!(open_now, [true, false, true, true, true]);
+}
+
+#[test]
+fn flood_spares_connections_of_other_stages() {
+    let stages: [fn(&ConnectionSlot); 4] = [
+        ConnectionSlot::set_requested,
+        |_| {},
+        ConnectionSlot::set_first_bytes_received,
+        answer,
+    ];
+    for flooded in 0..stages.len() {
+        let slots = slots(16, &["10.0.0.0/8"]);
+        let acquire = |stage: usize| {
+            let slot = Arc::new(slots.acquire(ipv4_peer(1)).unwrap());
+            stages[stage](&slot);
+            slot
+        };
+        let others = (0..stages.len()).filter(|stage| *stage != flooded);
+        let others: Vec<_> = others.map(acquire).collect();
+        let _flood: Vec<_> = (0..100).map(|_| acquire(flooded)).collect();
+        assert_eq!(are_open(&others), [true; 3], "{flooded}");
+    }
 }
 
 #[test]
@@ -83,7 +110,7 @@ fn new_connections_survive_many_requests() {
         let requested: Vec<_> = (0..limit)
             .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
-        requested.iter().for_each(|slot| slot.set_requested());
+        requested.iter().for_each(|slot| answer(slot));
         let new: Vec<_> = (0..limit / 2)
             .map(|_| Arc::new(slots.acquire(ipv4_peer(1)).unwrap()))
             .collect();
@@ -97,7 +124,7 @@ fn flood_leaves_each_connection_half_the_slots() {
     let slots = slots(512, &["10.0.0.0/8"]);
     let acquire = || Arc::new(slots.acquire(ipv4_peer(1)).unwrap());
     let requested: Vec<_> = (0..495).map(|_| acquire()).collect();
-    requested.iter().for_each(|slot| slot.set_requested());
+    requested.iter().for_each(|slot| answer(slot));
     let mut flood = std::collections::VecDeque::new();
     for _ in 0..2_000 {
         let new = acquire();

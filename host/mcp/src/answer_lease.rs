@@ -1,5 +1,5 @@
-//! Leases on the memory for answers. A transport keeps a lease until its client has read
-//! the answer.
+//! Leases on the memory for answers, and turns for large JSON. A transport keeps a lease until its
+//! client has read the answer.
 //!
 //! A method of the handler reserves memory before it serializes an answer. If too little is
 //! left, it answers with an error.
@@ -14,18 +14,62 @@ use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::message_limits;
+
 /// The number of bytes from which answers are serialized in turns. A MiB takes some milliseconds.
 /// Guards against: large answers that occupy all threads while small ones wait.
 const LARGE_ANSWER: usize = 1 << 20;
 
-/// The turns in which large answers are serialized: one for every two processors.
+/// The turns in which large messages are parsed and large answers are serialized: one for every
+/// two processors.
 #[derive(Clone)]
-pub struct JsonTurns(Arc<Semaphore>);
+pub struct JsonTurns {
+    count: usize,
+    all: Arc<Semaphore>,
+    /// The turns that one client has, or waits for among all clients. Guards against: a client
+    /// whose many messages all come before those of others.
+    own: Arc<Semaphore>,
+}
+
+/// One turn. It lasts until it is dropped.
+pub struct JsonTurn {
+    _all: OwnedSemaphorePermit,
+    _own: OwnedSemaphorePermit,
+}
 
 impl Default for JsonTurns {
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, NonZero::get);
-        Self(Arc::new(Semaphore::new((processors / 2).max(1))))
+        Self::new((processors / 2).max(1))
+    }
+}
+
+impl JsonTurns {
+    fn new(count: usize) -> Self {
+        Self {
+            count,
+            all: Arc::new(Semaphore::new(count)),
+            own: Arc::new(Semaphore::new(count)),
+        }
+    }
+
+    /// Returns the same turns for another client.
+    pub fn for_client(&self) -> Self {
+        Self {
+            own: Arc::new(Semaphore::new(self.count)),
+            ..self.clone()
+        }
+    }
+
+    /// Waits for a turn.
+    async fn acquire(&self) -> Option<JsonTurn> {
+        // The semaphores are never closed.
+        let own = Arc::clone(&self.own).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some(JsonTurn {
+            _all: all,
+            _own: own,
+        })
     }
 }
 
@@ -37,14 +81,14 @@ pub struct AnswerLease {
     is_refused: AtomicBool,
     /// The turn of the answer. `None` once the answer is serialized, or if its transport
     /// has no turns.
-    turn: Mutex<Option<JsonTurn>>,
+    turn: Mutex<Option<AnswerTurn>>,
 }
 
 /// The turn of one answer, until it is dropped.
-struct JsonTurn {
+struct AnswerTurn {
     turns: JsonTurns,
     /// `None` before the turn has come.
-    permit: Option<OwnedSemaphorePermit>,
+    turn: Option<JsonTurn>,
 }
 
 struct HeldBytes {
@@ -67,13 +111,18 @@ impl AnswerLease {
         })
     }
 
-    /// Makes the answer wait for one of these turns if it is large.
+    /// Makes the answer, and its message, wait for one of these turns if they are large.
     pub fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
-        *self.turn() = Some(JsonTurn {
-            turns,
-            permit: None,
-        });
+        *self.turn() = Some(AnswerTurn { turns, turn: None });
         self
+    }
+
+    /// Waits for a turn to parse the message of the answer. Returns `None` if the message is not
+    /// large, or if the answer has its turn already.
+    pub async fn turn_to_parse(&self, message: &[u8]) -> Option<JsonTurn> {
+        let turns = self.turns_to_wait_for();
+        let turns = turns.filter(|_| message_limits::is_large(message))?;
+        turns.acquire().await
     }
 
     /// Ends the turn of the answer: it is serialized, or is a stream, which needs no turn.
@@ -84,11 +133,11 @@ impl AnswerLease {
     /// Returns the turns, if the answer needs one of them and has none yet.
     fn turns_to_wait_for(&self) -> Option<JsonTurns> {
         let turn = self.turn();
-        let waiting = turn.as_ref().filter(|turn| turn.permit.is_none());
+        let waiting = turn.as_ref().filter(|turn| turn.turn.is_none());
         waiting.map(|turn| turn.turns.clone())
     }
 
-    fn turn(&self) -> MutexGuard<'_, Option<JsonTurn>> {
+    fn turn(&self) -> MutexGuard<'_, Option<AnswerTurn>> {
         self.turn
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -149,15 +198,15 @@ impl LeaseHandle {
     pub(crate) async fn wait_for_turn(&self, bytes: usize) {
         let lease = || self.0.as_ref().and_then(Weak::upgrade);
         let turns = lease().and_then(|lease| lease.turns_to_wait_for());
-        let Some(JsonTurns(turns)) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
+        let Some(turns) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
             return;
         };
         // Holds no lease while waiting, so that a client that goes away frees its bytes.
-        let permit = turns.acquire_owned().await.ok();
+        let turn = turns.acquire().await;
         if let Some(lease) = lease()
-            && let Some(turn) = &mut *lease.turn()
+            && let Some(own) = &mut *lease.turn()
         {
-            turn.permit = permit;
+            own.turn = turn;
         }
     }
 
@@ -198,17 +247,17 @@ mod tests {
 
     #[tokio::test]
     async fn reserves_memory_and_waits_for_turn() {
-        let turns = JsonTurns(Arc::new(Semaphore::new(1)));
+        let turns = JsonTurns::new(1);
         let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER).with_turns(turns.clone());
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
         handle.reserve_and_wait(LARGE_ANSWER).await.unwrap();
-        assert_eq!(turns.0.available_permits(), 0);
+        assert_eq!(turns.all.available_permits(), 0);
         assert!(handle.reserve_and_wait(2 * LARGE_ANSWER + 1).await.is_err());
     }
 
     #[test]
     fn large_answers_take_turns() {
-        let turns = JsonTurns(Arc::new(Semaphore::new(1)));
+        let turns = JsonTurns::new(1);
         let leases = [(); 3].map(|()| AnswerLease::new(|_| true).with_turns(turns.clone()));
         let [first, second, ended] = leases
             .each_ref()
@@ -230,8 +279,8 @@ mod tests {
         leases[0].end_turn();
         assert!(is_ready(waiting));
         // A client that goes away gives its turn back.
-        assert_eq!(turns.0.available_permits(), 0);
+        assert_eq!(turns.all.available_permits(), 0);
         drop(leases);
-        assert_eq!(turns.0.available_permits(), 1);
+        assert_eq!(turns.all.available_permits(), 1);
     }
 }

@@ -29,6 +29,10 @@ const MAX_LISTEN_BYTES: usize = 64 << 10;
 /// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
+/// The maximum memory of a parsed message that waits for no turn. Parsing it takes about a
+/// millisecond. Guards against: large messages that occupy all threads while small ones wait.
+const MAX_MEMORY_WITHOUT_TURN: usize = 64 << 10;
+
 /// The number of copies that a call makes of its message's text: one for its arguments, and one for
 /// the guest. The body and the parsed message do not count.
 const COPIES_PER_CALL: usize = 2;
@@ -99,6 +103,12 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
 /// text.
 pub fn memory_of(message: &[u8]) -> usize {
     message.len() + values::memory_for(values::count(message))
+}
+
+/// Returns whether a message must wait for a turn before it is parsed.
+pub(crate) fn is_large(message: &[u8]) -> bool {
+    // The values of a long message are counted only in its turn.
+    message.len() > MAX_MEMORY_WITHOUT_TURN || memory_of(message) > MAX_MEMORY_WITHOUT_TURN
 }
 
 /// Returns the maximum number of bytes that answering a message takes besides its body: the parsed
@@ -182,6 +192,18 @@ mod tests {
     fn measures_text_and_values_of_request() {
         assert_eq!(memory_of(b"[1, 2]"), 6 + values::memory_for(3));
         assert_eq!(memory_to_answer(b"[1, 2]"), 3 * 6 + values::memory_for(3));
+    }
+
+    #[test]
+    fn messages_are_large_by_bytes_or_values() {
+        for (message, large) in [
+            (" ".repeat(65_000), false),
+            (" ".repeat(65_537), true),
+            ("[".repeat(120), false),
+            ("[".repeat(140), true),
+        ] {
+            assert_eq!(is_large(message.as_bytes()), large, "{}", message.len());
+        }
     }
 
     fn assert_fits(message: &str, fits: bool) {

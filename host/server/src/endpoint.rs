@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::{BodyExt as _, Full};
 use rmcp::ServerHandler;
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
@@ -17,6 +18,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use skillhost_identity::{BudgetError, Client};
 use skillhost_mcp::Changes;
+use skillhost_mcp::answer_lease::JsonTurn;
 use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::progress::WithoutReports;
 use skillhost_mcp::subscriptions::LISTEN;
@@ -222,6 +224,7 @@ impl<S: ServerHandler> Endpoint<S> {
             cancelled: CancellationToken::new(),
             session_id: None,
         };
+        let turn = resources.answer_lease.turn_to_parse(&message.body).await;
         if message.is_json {
             if let Err(excess) = message_limits::check(&message.body) {
                 return malformed(&message.body, Some(&excess.to_string()));
@@ -264,7 +267,7 @@ impl<S: ServerHandler> Endpoint<S> {
         parts
             .extensions
             .insert(Arc::downgrade(&resources.answer_lease));
-        let request = Request::from_parts(parts, Body::from(message.body.clone()));
+        let request = Request::from_parts(parts, body_in_turn(message.body.clone(), turn));
         self.handle(request, message, resources).await
     }
 
@@ -286,8 +289,12 @@ impl<S: ServerHandler> Endpoint<S> {
             () = self.abort.cancelled() => reply::shutting_down(),
             () = message.cancelled.cancelled() => return cancelled(message.accepts_stream),
         };
-        // Another large answer may be serialized now: this one is complete, or is a stream.
-        resources.answer_lease.end_turn();
+        // A refusal gets the id of the message, which is parsed again.
+        let _turn = if response.status().is_success() || is_json(response.headers()) {
+            None
+        } else {
+            resources.answer_lease.turn_to_parse(&message.body).await
+        };
         let response = match response.status() {
             // rmcp refuses a body that is not a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if message.is_json => {
@@ -309,6 +316,8 @@ impl<S: ServerHandler> Endpoint<S> {
             );
             return refusal_into_error(busy("answers"), || request_id(&message.body)).await;
         }
+        // Another large answer may be serialized now: this one is complete, or is a stream.
+        resources.answer_lease.end_turn();
         drop(message.body);
         if let (StatusCode::OK, Some(id)) = (response.status(), message.session_id) {
             response.headers_mut().insert(SESSION_ID, id);
@@ -347,6 +356,13 @@ impl<S> Endpoint<S> {
             None => over_budget(error),
         }
     }
+}
+
+/// Returns a body that keeps a turn. rmcp drops the body once the message is parsed.
+fn body_in_turn(bytes: Bytes, turn: Option<JsonTurn>) -> Body {
+    Body::new(Full::new(bytes).inspect_frame(move |_| {
+        let _kept = &turn;
+    }))
 }
 
 /// Answers a request that its client has cancelled. The response has no message: it is a stream
@@ -425,4 +441,82 @@ fn request_id(body: &[u8]) -> Option<Value> {
         Value::Number(number) => number.to_string() == id,
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::http::header::HOST;
+    use rmcp::service::{RequestContext, RoleServer};
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::Server;
+    use crate::response_budget::tests::take_turns;
+
+    /// Counts pings, and never answers them.
+    #[derive(Clone, Default)]
+    struct PingCounter(Arc<AtomicUsize>);
+
+    impl ServerHandler for PingCounter {
+        async fn ping(&self, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::future::pending().await
+        }
+    }
+
+    /// Returns a request whose body begins with this number of blanks.
+    fn ping(blanks: usize) -> Request {
+        let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+        axum::http::Request::post("/mcp")
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, BOTH_FORMS)
+            .body(Body::from(" ".repeat(blanks) + ping))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn parses_large_messages_in_turns() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(address, HttpOptions::default()).await.unwrap();
+        let pings = PingCounter::default();
+        let handler = pings.clone();
+        let endpoint = server.endpoint(move || Ok(handler.clone()), &CancellationToken::new());
+        let turns = take_turns(&endpoint.responses, &Holder::Anybody);
+        let count = turns.len();
+        let mut first_answer = pin!(async {
+            tokio::select! {
+                answer = endpoint.answer(ping(1 << 20)) => answer,
+                answer = endpoint.answer(ping(0)) => answer,
+            }
+        });
+        let mut until_pinged = async |expected: usize| {
+            let pinged = async {
+                while pings.0.load(Ordering::Relaxed) < expected {
+                    yield_now().await;
+                }
+                // Further pings would be handled now.
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = &mut first_answer => panic!("a ping is answered with {}", answer.status()),
+                () = pinged => assert_eq!(pings.0.load(Ordering::Relaxed), expected),
+            }
+        };
+        until_pinged(1).await;
+        drop(turns);
+        until_pinged(2).await;
+        // A turn ends before the message is handled.
+        assert_eq!(
+            take_turns(&endpoint.responses, &Holder::Anybody).len(),
+            count
+        );
+    }
 }

@@ -3,6 +3,7 @@
 
 mod characters;
 pub(super) mod document;
+mod rendered;
 mod unrendered;
 
 use std::collections::HashMap;

@@ -1,12 +1,13 @@
 //! Parts of a Markdown text that a rendered page does not show, but a model reads: comments and
 //! declarations in HTML, link definitions with their titles, and footnotes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
-use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
+use pulldown_cmark::{Event, Tag};
 
 use super::super::markdown::{LineCounter, parser};
+use super::rendered::{Rendered, folded};
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
 /// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:
@@ -17,12 +18,6 @@ const MIN_WEIGHT: usize = 60;
 
 /// The maximum characters of a part that a message quotes.
 const MAX_START_CHARS: usize = 100;
-
-/// The maximum indentation of a footnote. With more, it belongs to the block before it.
-const MAX_INDENT: usize = 3;
-
-/// The maximum bytes of a footnote's label that counts as shown. Pages show a number instead.
-const MAX_LABEL_BYTES: usize = 40;
 
 /// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
 /// The first start that fits counts. `<!-->` is a whole comment, so its end may overlap its start.
@@ -147,84 +142,6 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         }
     }
     found.parts
-}
-
-/// The labels and footnotes that a rendered page shows.
-struct Rendered {
-    /// The labels of links whose text is the label, as `folded` returns them.
-    labels: HashSet<String>,
-    /// The byte offsets at which the footnotes start.
-    footnotes: HashSet<usize>,
-}
-
-impl Rendered {
-    /// Finds what the page of a Markdown text shows. It shows a footnote if the body or another
-    /// shown footnote refers to it.
-    ///
-    /// Renderers differ about labels with unusual characters, about several footnotes with one label
-    /// and about footnotes in others. None of these counts as shown.
-    fn from(text: &str) -> Self {
-        let mut labels = HashSet::new();
-        // Where the footnote of each label starts. `None` for one that does not count as shown.
-        let mut starts: HashMap<String, Option<usize>> = HashMap::new();
-        // The labels of the footnotes to which each footnote refers, by its start. The body has no
-        // start.
-        let mut references: HashMap<Option<usize>, Vec<String>> = HashMap::new();
-        let mut open = Vec::new();
-        for (event, range) in parser(text).into_offset_iter() {
-            match event {
-                Event::Start(
-                    Tag::Link { link_type, id, .. } | Tag::Image { link_type, id, .. },
-                ) if matches!(link_type, LinkType::Shortcut | LinkType::Collapsed) => {
-                    labels.insert(folded(&id));
-                }
-                Event::Start(Tag::FootnoteDefinition(label)) => {
-                    let is_plain = open.is_empty()
-                        && is_plain_label(&label)
-                        && column(text, range.start) <= MAX_INDENT;
-                    starts
-                        .entry(folded(&label))
-                        .and_modify(|start| *start = None)
-                        .or_insert(is_plain.then_some(range.start));
-                    open.push(range.start);
-                }
-                Event::End(TagEnd::FootnoteDefinition) => {
-                    open.pop();
-                }
-                Event::FootnoteReference(label) => {
-                    let from = open.last().copied();
-                    references.entry(from).or_default().push(folded(&label));
-                }
-                _ => {}
-            }
-        }
-        let mut footnotes = HashSet::new();
-        let mut shown = references.remove(&None).unwrap_or_default();
-        while let Some(label) = shown.pop() {
-            if let Some(&Some(start)) = starts.get(&label)
-                && footnotes.insert(start)
-            {
-                shown.extend(references.remove(&Some(start)).unwrap_or_default());
-            }
-        }
-        Self { labels, footnotes }
-    }
-}
-
-/// Returns whether all renderers read a footnote's label in the same way.
-fn is_plain_label(label: &str) -> bool {
-    label.len() <= MAX_LABEL_BYTES && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\'])
-}
-
-/// Returns the number of bytes between the start of the line and a byte of a text.
-fn column(text: &str, at: usize) -> usize {
-    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    at - line
-}
-
-/// Returns a label without the difference between upper and lower case, which renderers ignore.
-fn folded(label: &str) -> String {
-    label.to_lowercase().to_uppercase()
 }
 
 /// Adds the long parts of the HTML at `range`. Returns the end of what browsers do not show: a

@@ -3,6 +3,7 @@
 
 mod characters;
 pub(super) mod document;
+mod html;
 mod rendered;
 mod unrendered;
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::parser;
+use super::html::hides_rest;
 
 /// The maximum indentation of a footnote. With more, it belongs to the block before it.
 const MAX_INDENT: usize = 3;
@@ -24,8 +25,9 @@ impl Rendered {
     /// Finds what the page of a Markdown text shows. It shows a footnote if the body or another
     /// shown footnote refers to it.
     ///
-    /// Renderers differ about labels with unusual characters, about several footnotes with one label
-    /// and about footnotes in others. None of these counts as shown.
+    /// Renderers differ about labels with unusual characters, about several footnotes with one
+    /// label and about footnotes in others. None of these counts as shown. If a comment hides the
+    /// rest of the page, no footnote does, because GitHub shows footnotes at the end.
     pub(super) fn from(text: &str) -> Self {
         let mut labels = HashSet::new();
         // Where the footnote of each label starts. `None` for one that does not count as shown.
@@ -34,6 +36,7 @@ impl Rendered {
         // start.
         let mut references: HashMap<Option<usize>, Vec<String>> = HashMap::new();
         let mut open = Vec::new();
+        let mut is_end_hidden = false;
         for (event, range) in parser(text).into_offset_iter() {
             match event {
                 Event::Start(
@@ -54,6 +57,9 @@ impl Rendered {
                 Event::End(TagEnd::FootnoteDefinition) => {
                     open.pop();
                 }
+                Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                    is_end_hidden |= hides_rest(text, range);
+                }
                 Event::FootnoteReference(label) => {
                     let from = open.last().copied();
                     references.entry(from).or_default().push(folded(&label));
@@ -62,6 +68,9 @@ impl Rendered {
             }
         }
         let mut footnotes = HashSet::new();
+        if is_end_hidden {
+            references.clear();
+        }
         let mut shown = references.remove(&None).unwrap_or_default();
         while let Some(label) = shown.pop() {
             if let Some(&Some(start)) = starts.get(&label)

@@ -7,6 +7,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Tag};
 
 use super::super::markdown::{LineCounter, parser};
+use super::html::first_markup;
 use super::rendered::{Rendered, folded};
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
@@ -18,15 +19,6 @@ const MIN_WEIGHT: usize = 60;
 
 /// The maximum characters of a part that a message quotes.
 const MAX_START_CHARS: usize = 100;
-
-/// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
-/// The first start that fits counts. `<!-->` is a whole comment, so its end may overlap its start.
-const MARKUP: [(&str, &str, usize); 4] = [
-    ("<!--", "-->", 2),
-    ("<![CDATA[", "]]>", 9),
-    ("<?", "?>", 2),
-    ("<!", ">", 2),
-];
 
 /// A part that is long enough for an instruction.
 #[derive(Debug, PartialEq, Eq)]
@@ -144,34 +136,18 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     found.parts
 }
 
-/// Adds the long parts of the HTML at `range`. Returns the end of what browsers do not show: a
+/// Adds the long parts of the HTML at `html`. Returns the end of what browsers do not show: a
 /// comment without an end hides the rest of the page, not only its block.
-fn add_markup(found: &mut Found<'_>, range: Range<usize>) -> usize {
+fn add_markup(found: &mut Found<'_>, mut html: Range<usize>) -> usize {
     let text = found.text;
-    let mut at = range.start;
-    while at < range.end
-        && let Some(start) = text[at..range.end].find('<').map(|found| at + found)
-    {
-        let rest = &text[start..];
-        let is_declaration =
-            rest[1..].starts_with('!') && rest[2..].starts_with(|c: char| c.is_ascii_alphabetic());
-        let mut markup = MARKUP.into_iter();
-        let fits = |(open, _, _): &(&str, _, _)| {
-            rest.starts_with(open) && (*open != "<!" || is_declaration)
-        };
-        let Some((open, close, min_end)) = markup.find(fits) else {
-            at = start + 1;
-            continue;
-        };
-        let end = rest[min_end..].find(close).map(|end| min_end + end);
-        let inner_end = end.unwrap_or(rest.len());
-        found.add(
-            start,
-            Text::from(&rest[open.len().min(inner_end)..inner_end]),
-        );
-        at = end.map_or(text.len(), |end| start + end + close.len());
+    while let Some(markup) = first_markup(text, html.clone()) {
+        found.add(markup.start, Text::from(&text[markup.inner]));
+        match markup.end {
+            Some(end) => html.start = end,
+            None => return text.len(),
+        }
     }
-    at.max(range.end)
+    html.end
 }
 
 /// Adds the long link definitions at `range`, which is between two blocks. Their addresses do not
@@ -331,6 +307,10 @@ mod tests {
             (format!("a[^注]\n\n[^注]: {LONG}"), &[]),
             (format!("a[^1]\n\n[^1]: > {LONG}\n\n[^x]: y"), &[]),
             (format!("a[^1]\n\n[^1]: [{LONG}]\n\n[{LONG}]: u"), &[]),
+            // Pages show footnotes at their end.
+            (format!("a[^1]\n\n[^1]: {LONG}\n\n<!-- b"), &[3]),
+            (format!("a[^1]\n\n[^1]: {LONG}\n\n> <!-- b\n\nc -->"), &[3]),
+            (format!("a[^1]\n\n[^1]: {LONG}\n\n<!-- b -->"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }
@@ -391,6 +371,11 @@ mod tests {
             (format!("<https://a.b>\n```\n<!-- {LONG} -->\n```"), &[]),
             (format!("<b>a</b> c\n```\n<!-- {LONG} -->\n```"), &[]),
             (format!("a <!-- b\n<!-- {LONG} -->"), &[2]),
+            // Pages escape the end of a comment outside of HTML.
+            (format!("> <!-- a\n\nb -->\n\n{LONG}"), &[1]),
+            (format!("<div>\n<!-- a\n\nb -->\n\n{LONG}"), &[2]),
+            (format!("<?a><!-- ?>\n\n{LONG}"), &[1]),
+            (format!("<? a > ?>\n\n{LONG}"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

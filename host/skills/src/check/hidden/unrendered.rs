@@ -1,10 +1,11 @@
 //! Parts of a Markdown text that a rendered page does not show, but a model reads: comments and
-//! declarations in HTML, link definitions with their titles, and footnotes.
+//! declarations in HTML, link definitions with their titles, footnotes, cells beyond the columns of
+//! a table, and text after the language of a code block.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
 use super::super::markdown::{LineCounter, parser};
 use super::html::first_markup;
@@ -101,8 +102,19 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     // Between two blocks are only link definitions, and the marks of lists and quotes.
     let mut blocks_end = 0;
     let mut hidden_end = 0;
+    let mut cell_end = 0;
     let end = (Event::Rule, text.len()..text.len());
     for (event, range) in parser(text).into_offset_iter().chain([end]) {
+        match event {
+            Event::End(TagEnd::TableCell) => cell_end = range.end,
+            // The parser leaves out further cells, as pages do.
+            Event::End(TagEnd::TableRow) => {
+                // A row that reaches the parser's limit of cells ends at its start.
+                let further = text.get(cell_end..range.end).unwrap_or_default();
+                found.add(cell_end, Text::from(further));
+            }
+            _ => {}
+        }
         if range.start < hidden_end {
             continue;
         }
@@ -128,9 +140,15 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
             continue;
         }
         blocks_end = blocks_end.max(range.end);
-        if matches!(event, Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_)) {
-            hidden_end = add_markup(&mut found, range);
-            blocks_end = blocks_end.max(hidden_end);
+        match event {
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                hidden_end = add_markup(&mut found, range);
+                blocks_end = blocks_end.max(hidden_end);
+            }
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                found.add(range.start, Text::from(&info));
+            }
+            _ => {}
         }
     }
     found.parts
@@ -276,6 +294,7 @@ mod tests {
             (format!("[{LONG}]: u\n\n[^x]: y\n\na"), &[1]),
             (format!("> [q]: u \"{LONG}\"\n>\n> [^x]: y"), &[1]),
             (format!("- [q]: u \"{LONG}\"\n- [^x]: y"), &[1]),
+            (format!("a[^1]\n\n[^1]: {LONG}\n\nb <?x><!-- ?>"), &[3]),
             (format!("a[^x]\n\n[q]: u \"{LONG}\"\n\n[^x]: y"), &[3]),
             (format!("[^x]: y\n\n[q]: u \"{LONG}\""), &[3]),
             (format!("[^x]: [q]: u \"{LONG}\""), &[1]),
@@ -314,6 +333,29 @@ mod tests {
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn finds_text_in_tables_and_fences() {
+        for (text, expected) in [
+            (format!("|a|b|\n|-|-|\n|c|d|{LONG}|"), &[3][..]),
+            (format!("a|b\n-|-\nc|<b>d</b>|{LONG}\ne|f"), &[3]),
+            (format!("> |a|\n> |-|\n> |c|{LONG}|d|"), &[3]),
+            (format!("```sh {LONG}\na\n```"), &[1]),
+            (format!("- ~~~ sh {LONG}\n  a\n  ~~~"), &[1]),
+            (format!("|a|b|\n|-|-|\n|c|{LONG}|\n|d|"), &[]),
+            (format!("|a|b|\n|-|-|\n|c|d|    \n|{LONG}|"), &[]),
+            (format!("```sh\n{LONG}\n```"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_tables_beyond_limit_of_parser() {
+        let columns = |cell: &str| format!("{}\n", cell.repeat(1_000));
+        let table = columns("|a") + &columns("|-") + &"|a|\n".repeat(270);
+        assert_eq!(lines(&format!("{table}\n<!--{LONG}-->")), [274]);
     }
 
     #[test]

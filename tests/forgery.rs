@@ -17,7 +17,7 @@ const MARK: &str = "FORGED";
 /// Line breaks, escapes, direction marks and invisible characters.
 const HIDDEN: &str = "\r\u{85}\u{2028}\u{2029}\u{b}\u{c}\u{1b}[2J\u{9b}2J\u{7}\u{202e}\u{2066}\
     \u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180b}\u{3164}\
-    \u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{e000}\u{fffe}\u{2800}";
+    \u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{e000}\u{fffe}\u{2800}\u{13441}\u{16fe4}\u{1d159}";
 
 /// Returns a string that imitates the program's lines and hides the rest.
 fn forged() -> String {
@@ -33,7 +33,7 @@ fn forged_name() -> String {
 fn is_hidden(c: char) -> bool {
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
-            r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}]",
+            r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}]",
         )
         .unwrap()
     });

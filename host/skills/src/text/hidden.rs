@@ -4,10 +4,13 @@
 /// Returns whether a character is invisible or displayed as something else: control and
 /// format characters (bidirectional controls, joiners, tags), default ignorable characters
 /// (variation selectors, fillers), line and paragraph separators, private use,
-/// noncharacters, and the Braille blank.
+/// noncharacters, and characters whose glyph is blank.
 ///
 /// These are the general categories Cc, Cf, Zl, Zp and Co and the properties
-/// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16.
+/// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16. The
+/// characters with blank glyphs are the Braille blank, two blanks of Egyptian
+/// hieroglyphs, the filler of the Khitan small script and the musical null notehead.
+/// White space is not hidden.
 pub fn is_hidden(c: char) -> bool {
     // Most text is printable ASCII.
     if matches!(c, ' '..='~') {
@@ -40,7 +43,10 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{110bd}'
             | '\u{110cd}'
             | '\u{13430}'..='\u{1343f}'
+            | '\u{13441}'..='\u{13442}'
+            | '\u{16fe4}'
             | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d159}'
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
             | '\u{f0000}'..)

@@ -93,7 +93,7 @@ mod tests {
     /// Returns the rule of [`is_hidden`] from independent tables.
     fn hidden() -> Regex {
         Regex::new(
-            r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}]$",
+            r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}]$",
         )
         .unwrap()
     }

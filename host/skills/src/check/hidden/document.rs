@@ -230,6 +230,7 @@ mod tests {
             ("a\n\u{7f}\u{c}\u{b}".to_owned(), &[("hidden-control", 2)]),
             ("é\u{85}".to_owned(), &[("hidden-control", 1)]),
             ("a\u{2800}\u{2028}".to_owned(), &[("hidden-control", 1)]),
+            ("a\u{13442}\u{16fe4}".to_owned(), &[("hidden-control", 1)]),
             ("a\u{1d173}\u{1bca0}".to_owned(), &[("hidden-control", 1)]),
             ("a\u{fdd0}\u{fff9}".to_owned(), &[("hidden-control", 1)]),
             (

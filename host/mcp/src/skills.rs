@@ -119,7 +119,7 @@ pub(crate) async fn list(
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    live.answer_lease().reserve_and_wait(size.bytes()).await?;
+    live.answer_lease().reserve(size.bytes())?;
     match did_not_fit.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => {
             // The cursor may name a skill that the page shows. Any other skill may be hidden from
@@ -136,6 +136,7 @@ pub(crate) async fn list(
             }
         }
     }
+    live.answer_lease().wait_for_turn(size.bytes()).await;
     Ok(result)
 }
 

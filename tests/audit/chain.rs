@@ -211,7 +211,7 @@ fn continues_chains_of_others_in_long_files() {
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
                \"outcome\":\"output\"}\n";
     // Longer than the tail in which the host looks for a record.
-    fs::write(&log.path, format!("{text}{}", old.repeat(4_000))).unwrap();
+    fs::write(&log.path, format!("{text}{}", old.repeat(8_000))).unwrap();
     let (one, other) = (log.host(), log.host());
     for _ in 0..3 {
         record(&one, 1);
@@ -240,7 +240,7 @@ fn vouches_for_a_log_without_a_chain() {
                \"component\":null,\"skill\":\"a\",\"path\":null,\"outcome\":\"output\",\
                \"reason\":null,\"bytes\":1,\"duration_us\":1,\"memory\":1}\n";
     // Longer than the tail that the host reads.
-    let many = old.repeat(2_000);
+    let many = old.repeat(4_000);
     for (before, torn) in [(old, ""), (&*many, ""), (&*many, &old[..60])] {
         fs::write(&log.path, format!("{before}{torn}")).unwrap();
         fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -310,7 +310,7 @@ fn continues_the_chain_after_foreign_lines() {
     let host = log.host();
     record(&host, 1);
     // The second text is longer than the tail that the host reads.
-    for times in [1, 30_000] {
+    for times in [1, 100_000] {
         let noise = "noise\n".repeat(times);
         let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
         file.write_all(noise.as_bytes()).unwrap();

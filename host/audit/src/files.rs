@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use skillhost_sandbox::tool::audit::chain::{Link, MAX_ZERO_BYTES, NAME_BYTES};
+use skillhost_sandbox::tool::audit::chain::{Link, MAX_SEARCH_BYTES, MAX_ZERO_BYTES, NAME_BYTES};
 use skillhost_skills::named_file;
 
-use crate::lines::{MAX_LINE_BYTES, Piece, PieceReader};
+use crate::lines::{Piece, PieceReader};
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -23,11 +23,6 @@ const TIME_BYTES: usize = 24;
 
 /// The time of a record as text, which sorts like the time.
 pub(crate) type TimeText = [u8; TIME_BYTES];
-
-/// The maximum number of bytes at the beginning of a file to search for its first record, besides
-/// zero bytes: two lines, because a torn record may precede it. Guards against: reading a file
-/// without records twice.
-const MAX_HEAD_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
 
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
 /// process can have open.
@@ -126,10 +121,10 @@ impl FirstRecord {
     /// Finds the first record of a chain in a file. A torn record may precede it, and zero bytes of
     /// a power failure.
     fn find(file: &File) -> std::io::Result<Self> {
-        let head = file.take(MAX_HEAD_BYTES + MAX_ZERO_BYTES);
+        let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));
         let mut searched = 0;
-        while searched < MAX_HEAD_BYTES
+        while searched < MAX_SEARCH_BYTES
             && let Some(piece) = pieces.next()?
         {
             let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;

@@ -23,6 +23,11 @@ pub const CHECKPOINT: &str = "checkpoint";
 /// characters of 12 bytes, and 50 requests with four texts of 512 bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 10;
 
+/// The maximum bytes at the beginning or the end of a file that a host or a reader searches for a
+/// record, besides zero bytes: two records, because one may be torn. Guards against: reading a
+/// file without records twice.
+pub const MAX_SEARCH_BYTES: u64 = 2 * MAX_RECORD_BYTES as u64;
+
 /// The maximum zero bytes of a power failure that a host or a reader passes over to find a record.
 /// Guards against: a sparse file of a terabyte.
 pub const MAX_ZERO_BYTES: u64 = 64 << 20;

@@ -12,13 +12,13 @@ use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use super::chain::{
-    Link, MAX_RECORD_BYTES, MAX_ZERO_BYTES, RECORD_START, is_torn_record, matches_pattern,
-    without_zeros,
+    Link, MAX_RECORD_BYTES, MAX_SEARCH_BYTES, MAX_ZERO_BYTES, RECORD_START, is_torn_record,
+    matches_pattern, without_zeros,
 };
 use skillhost_skills::text::digest::DigestWriter;
 
-/// The number of bytes read from the end of a file, besides zero bytes: the longest record, and
-/// the line feed before it.
+/// The number of bytes that are read first from the end of a file: the longest record, and the
+/// line feed before it.
 const TAIL_BYTES: u64 = MAX_RECORD_BYTES as u64 + 1;
 
 /// The kind of a file's end.
@@ -92,22 +92,23 @@ impl FileEnd {
 /// Reads the last bytes of a file of this size. Returns them and the number of bytes before
 /// them.
 ///
-/// Reads more if there is no whole record after the zero bytes among them, so that the zeros of a
-/// power failure do not hide the record before them.
+/// Reads more if there is no whole record among them, so that neither a torn record nor the zeros
+/// of a power failure hide the record before them.
 fn read_tail(mut file: &File, size: u64, max_zeros: u64) -> io::Result<(Vec<u8>, u64)> {
-    let mut zeros = 0;
+    let max_bytes = MAX_SEARCH_BYTES + max_zeros;
+    let mut bytes = TAIL_BYTES;
     loop {
-        let skipped = size.saturating_sub(TAIL_BYTES + zeros);
+        let skipped = size.saturating_sub(bytes);
         file.seek(SeekFrom::Start(skipped))?;
         let mut tail = Vec::new();
         file.take(size - skipped).read_to_end(&mut tail)?;
         let others = tail.iter().filter(|byte| **byte != 0).count() as u64;
-        let is_enough = has_whole_record(&tail, skipped) || others >= TAIL_BYTES;
-        if skipped == 0 || is_enough || zeros == max_zeros {
+        let is_enough = has_whole_record(&tail, skipped) || others >= MAX_SEARCH_BYTES;
+        if skipped == 0 || is_enough || bytes == max_bytes {
             return Ok((tail, skipped));
         }
-        // Four times as many, so that all reads together take little longer than the last one.
-        zeros = (4 * zeros).clamp(TAIL_BYTES, max_zeros);
+        // Twice as many, so that all reads together take at most three times as long as the last.
+        bytes = (2 * bytes).min(max_bytes);
     }
 }
 
@@ -321,7 +322,7 @@ mod tests {
         let mut forged = b"{\"x\":1}".to_vec();
         next.seal(&mut forged);
         let forged = String::from_utf8(forged).unwrap() + "\n";
-        let beyond_tail = TAIL_BYTES as usize + 1;
+        let beyond_tail = 2 * TAIL_BYTES as usize;
         for (others, end) in [
             (String::new(), LogEnd::Whole),
             (old.to_owned(), LogEnd::Whole),
@@ -348,15 +349,23 @@ mod tests {
     }
 
     #[test]
-    fn accepts_record_of_maximum_length() {
-        let [record] = &chain(&[0])[..] else { panic!() };
-        let [longest] = &chain(&[MAX_RECORD_BYTES - record.len()])[..] else {
-            panic!()
-        };
-        assert_eq!(longest.len(), MAX_RECORD_BYTES);
-        let end = read(&file(longest), longest.len() as u64).unwrap();
-        assert_eq!(end.kind, LogEnd::Whole);
-        assert!(end.last.is_some());
+    fn accepts_longest_record_before_torn_one() {
+        let extra = MAX_RECORD_BYTES - chain(&[0])[0].len();
+        let lines = chain(&[0, extra, extra]);
+        let whole = lines[..2].concat();
+        assert_eq!(whole.len(), lines[0].len() + MAX_RECORD_BYTES);
+        for torn in [0, 1, MAX_RECORD_BYTES / 2, MAX_RECORD_BYTES - 2] {
+            let text = [&*whole, &lines[2][..torn]].concat();
+            let end = read(&file(&text), text.len() as u64).unwrap();
+            let kind = if torn == 0 {
+                LogEnd::Whole
+            } else {
+                LogEnd::Torn
+            };
+            assert_eq!(end.kind, kind, "{torn}");
+            let line = lines[0].len() as u64..whole.len() as u64 - 1;
+            assert_eq!(end.last.map(|last| last.line), Some(line), "{torn}");
+        }
     }
 
     #[test]
@@ -378,9 +387,10 @@ mod tests {
 
     #[test]
     fn rejects_record_within_line() {
-        let record = &chain(&[TAIL_BYTES as usize])[0];
+        let tail = 2 * TAIL_BYTES as usize;
+        let record = &chain(&[tail])[0];
         // The tail begins like a record.
-        let text = format!("x{}", &record[..TAIL_BYTES as usize]);
+        let text = format!("x{}", &record[..tail]);
         let file = file(&text);
         let mut end = read(&file, text.len() as u64).unwrap();
         assert_eq!(end.find_last(&file).unwrap(), None);
@@ -433,7 +443,7 @@ mod tests {
         file.set_len(size).unwrap();
         let max_zeros = 5 * TAIL_BYTES;
         let (tail, skipped) = read_tail(&file, size, max_zeros).unwrap();
-        assert_eq!(tail.len() as u64, TAIL_BYTES + max_zeros);
+        assert_eq!(tail.len() as u64, MAX_SEARCH_BYTES + max_zeros);
         assert_eq!(skipped, size - tail.len() as u64);
     }
 

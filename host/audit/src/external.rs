@@ -2,8 +2,9 @@
 //!
 //! They show that a log was cut, or replaced by another one. The log itself cannot show this.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -34,11 +35,11 @@ pub struct ExternalCheckpoints {
 /// The external checkpoints of one chain, and the part of the chain that is in the log.
 #[derive(Debug, Clone, Default)]
 struct ExternalChain {
-    /// The digests of the checkpoints that are not yet found in the log, by record number.
+    /// The numbers and digests of the checkpoints that are not yet found in the log.
     ///
     /// A number may have two digests if the log was restored from a copy and then continued
     /// differently.
-    missing: BTreeMap<u64, Vec<[u8; 32]>>,
+    missing: BTreeSet<(u64, [u8; 32])>,
     /// The number of the newest checkpoint.
     newest: u64,
     /// The numbers of the first and the last record in the log.
@@ -110,10 +111,7 @@ impl ExternalCheckpoints {
         let next = signed.link.next_after(line);
         let chain = self.chains.entry(next.chain).or_default();
         chain.newest = chain.newest.max(signed.link.sequence);
-        let digests = chain.missing.entry(signed.link.sequence).or_default();
-        if !digests.contains(&next.previous) {
-            digests.push(next.previous);
-        }
+        chain.missing.insert((signed.link.sequence, next.previous));
         Ok(())
     }
 
@@ -139,10 +137,11 @@ impl ExternalCheckpoints {
         let chain = self.chains.get_mut(&next.chain)?;
         let (first, last) = chain.in_log.get_or_insert((sequence, sequence));
         (*first, *last) = (sequence.min(*first), sequence.max(*last));
-        let digests = chain.missing.remove(&sequence)?;
-        Some(CheckpointMatch {
-            is_found: digests.contains(&next.previous),
-            has_others: digests.iter().any(|digest| *digest != next.previous),
+        let range = range_of(sequence..=sequence);
+        let found: Vec<_> = chain.missing.extract_if(range, |_| true).collect();
+        (!found.is_empty()).then(|| CheckpointMatch {
+            is_found: found.iter().any(|(_, digest)| *digest == next.previous),
+            has_others: found.iter().any(|(_, digest)| *digest != next.previous),
         })
     }
 
@@ -180,11 +179,9 @@ impl ExternalCheckpoints {
                 report(newest, problem);
                 continue;
             };
-            let missing: Vec<u64> = chain
-                .missing
-                .range(first..=last)
-                .map(|(number, _)| *number)
-                .collect();
+            let missing = chain.missing.range(range_of(first..=last));
+            let mut missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
+            missing.dedup();
             if let (Some(sequence), false) = (missing.first(), has_problems) {
                 let others = match missing.len() {
                     1 => String::new(),
@@ -209,6 +206,12 @@ impl ExternalCheckpoints {
             }
         }
     }
+}
+
+/// Returns the range of all checkpoints that have these numbers.
+fn range_of(numbers: RangeInclusive<u64>) -> RangeInclusive<(u64, [u8; 32])> {
+    let (first, last) = numbers.into_inner();
+    (first, [0; 32])..=(last, [u8::MAX; 32])
 }
 
 /// A reader that shortens each run of zero bytes to one of them.
@@ -319,6 +322,35 @@ mod tests {
             let said = format!("line {number}: it is not a checkpoint");
             assert!(format!("{error:#}").ends_with(&said), "{error:#}");
         }
+    }
+
+    #[test]
+    fn treats_checkpoints_of_one_number_together() {
+        let chain = [1; NAME_BYTES];
+        let mut external = ExternalCheckpoints::default();
+        let known = external.chains.entry(chain).or_default();
+        known.missing = BTreeSet::from([
+            (1, [u8::MAX; 32]),
+            (2, [0; 32]),
+            (2, [u8::MAX; 32]),
+            (3, [0; 32]),
+            (3, [1; 32]),
+        ]);
+        (known.in_log, known.newest, known.is_proven) = (Some((1, 4)), 4, true);
+        let next = Link {
+            chain,
+            sequence: 3,
+            previous: [0; 32],
+        };
+        let found = external.note_record(2, &next).unwrap();
+        assert!(found.is_found && found.has_others);
+        assert!(external.note_record(2, &next).is_none());
+        let mut problems = Vec::new();
+        external.report_missing(false, true, false, |number, problem| {
+            problems.push((number, problem));
+        });
+        let said = "the external checkpoint 1 is not in the log, and 1 checkpoint later";
+        assert_eq!(problems, [(1, said.to_owned())]);
     }
 
     #[test]

@@ -221,8 +221,10 @@ fn range_of(numbers: RangeInclusive<u64>) -> RangeInclusive<(u64, [u8; 32])> {
 struct ZeroShortener<R> {
     reader: R,
     is_after_zero: bool,
-    /// The number of zero bytes left out, at most [`MAX_ZERO_BYTES`].
+    /// The number of zero bytes left out.
     left_out: u64,
+    /// The maximum of `left_out` in this line, which leaves out at most [`MAX_ZERO_BYTES`].
+    max_left_out: u64,
 }
 
 impl<R> ZeroShortener<R> {
@@ -231,12 +233,16 @@ impl<R> ZeroShortener<R> {
             reader,
             is_after_zero: false,
             left_out: 0,
+            max_left_out: MAX_ZERO_BYTES,
         }
     }
 
     /// Returns whether the next byte is part of the result. Counts it if not.
     fn keeps(&mut self, byte: u8) -> bool {
-        let is_left_out = byte == 0 && self.is_after_zero && self.left_out < MAX_ZERO_BYTES;
+        if byte == b'\n' {
+            self.max_left_out = self.left_out + MAX_ZERO_BYTES;
+        }
+        let is_left_out = byte == 0 && self.is_after_zero && self.left_out < self.max_left_out;
         self.is_after_zero = byte == 0;
         self.left_out += u64::from(is_left_out);
         !is_left_out
@@ -354,10 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_bounded_number_of_zeros() {
+    fn leaves_out_bounded_number_of_zeros_per_line() {
         for (before, expected) in [
             (0, &b"a\0b\0\nc\0"[..]),
-            (MAX_ZERO_BYTES - 3, &b"a\0b\0\0\nc\0\0"[..]),
+            (MAX_ZERO_BYTES - 3, &b"a\0b\0\0\nc\0"[..]),
         ] {
             let text = b"a\0\0\0b\0\0\0\nc\0\0".as_slice();
             // A run continues in the next read, which has only zero bytes, and in the one after.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use skillhost_server::HttpOptions;
 
 use super::{endless, serve_guests, with_limits};
@@ -79,10 +80,20 @@ fn unfinished_request_does_not_delay_shutdown() {
 
 #[test]
 fn unread_responses_do_not_delay_shutdown() {
-    let limits = with_limits(|limits| limits.shutdown_time = UNREACHED);
-    let (server, _folders) = serve_guests(limits);
-    let mut client = Client::connect(server.address);
-    client.send(&Request::get("/none").bytes().repeat(8_000));
+    let (server, folders) = serve_guests(with_limits(|limits| {
+        limits.shutdown_time = UNREACHED;
+        limits.write_time = UNREACHED;
+    }));
+    folders.write("a/large.txt", "x".repeat(8 << 20));
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    let large = Request::call(1, "read_file_in_skill", arguments);
+    let _clients = ["application/json", "text/event-stream"].map(|form| {
+        let mut client = Client::connect(server.address);
+        client.send(&large.clone().with("Accept", form).bytes());
+        let head = client.answer_head().unwrap();
+        assert_eq!(head.header("content-type"), Some(form));
+        client
+    });
     server.shutdown.request();
     assert_eq!(server.wait(), 0);
 }

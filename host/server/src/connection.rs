@@ -71,9 +71,12 @@ const MAX_QUEUED: usize = 1024;
 /// shutdown that waits for a request which never becomes complete.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The number of such pauses after which a connection is closed whose peer reads nothing of the
-/// last response.
-const MAX_STALLED_PAUSES: u32 = 3;
+/// The number of such pauses without a written byte after which a connection is closed, if bytes
+/// wait for the peer. Guards against: a shutdown that waits for a peer which reads nothing.
+///
+/// Linux accepts more bytes only once a third of its full buffer is free. The buffer has up to
+/// 4 MiB, so a peer that reads 300 KB/s needs five seconds.
+const MAX_STALLED_PAUSES: u32 = 12;
 
 /// The pause after a system error, such as too few descriptors.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
@@ -396,7 +399,7 @@ impl HttpConnection {
                         Err(_) => {}
                     }
                     let before = std::mem::replace(&mut written, progress.written());
-                    let is_stalled = progress.is_known() && written == before;
+                    let is_stalled = progress.has_unwritten() && written == before;
                     pauses = if is_stalled { pauses + 1 } else { 0 };
                     if pauses == MAX_STALLED_PAUSES {
                         return;

@@ -60,12 +60,12 @@ impl ResponseProgress {
 
     /// Returns whether no request is in flight, and no part of a response waits to be written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_known() && !self.has_unwritten.load(Ordering::Relaxed)
+        *self.state.borrow() == ResponseState::Known && !self.has_unwritten()
     }
 
-    /// Returns whether no request is in flight, or its whole response is known.
-    pub(crate) fn is_known(&self) -> bool {
-        *self.state.borrow() == ResponseState::Known
+    /// Returns whether part of a response waits to be written.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.has_unwritten.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bytes written so far.

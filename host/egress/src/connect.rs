@@ -43,7 +43,8 @@ const MAX_ADDRESSES: usize = 1_000;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
 
-/// The maximum bytes that are read at a time. A longer head is an error.
+/// The maximum bytes of hyper's buffer for a head. A longer head is an error. One read of a body
+/// takes at most twice as many bytes, because hyper uses its old buffers again.
 ///
 /// With 64 KiB, a body of 100 MiB takes 1.3 times as long.
 const READ_BYTES: usize = 512 << 10;
@@ -51,7 +52,7 @@ const READ_BYTES: usize = 512 << 10;
 /// The maximum bytes that are received before the final head is complete, and before each frame of
 /// the body: of informational heads, heads of chunks, and the part of the body that is read with
 /// them. Guards against: a server that keeps the process busy with such heads.
-const MAX_HEADS_BYTES: usize = MAX_HEAD_BYTES + READ_BYTES;
+const MAX_HEADS_BYTES: usize = MAX_HEAD_BYTES + 2 * READ_BYTES;
 
 /// A connection to a server, over TLS if the target uses TLS.
 pub(crate) struct Connection(Pin<Box<dyn Stream>>);
@@ -129,14 +130,14 @@ async fn secure(
     stream: TcpStream,
 ) -> Result<Connection, Failure> {
     if !target.is_tls() {
-        return Ok(Connection(Box::pin(stream)));
+        return Ok(Connection::over(stream));
     }
     let host = target.host();
     let name = host.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(name);
     let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
     match tls.connect(name, stream).await {
-        Ok(stream) => Ok(Connection(Box::pin(stream))),
+        Ok(stream) => Ok(Connection::over(stream)),
         Err(error) => Err(Failure::new(FailureKind::Certificate, explain(&error))),
     }
 }
@@ -164,6 +165,11 @@ fn explain(error: &io::Error) -> String {
 }
 
 impl Connection {
+    /// Makes a connection over a stream that is ready for requests.
+    pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        Self(Box::pin(stream))
+    }
+
     /// Sends a request, and returns the response.
     pub(crate) async fn exchange<B>(
         self,

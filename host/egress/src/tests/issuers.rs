@@ -36,7 +36,7 @@ async fn fetches_keys_or_reports_the_error() {
     let trailers = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n\
                     4\r\nkeys\r\n0\r\nx: 1\r\n\r\n";
     let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
-    let hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(24_000);
+    let hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(48_000);
     for (reply, expected) in [
         (
             answer("200 OK", "keys of an issuer"),

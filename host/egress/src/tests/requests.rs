@@ -1,6 +1,7 @@
 //! Requests that a grant allows, and those that it does not.
 
 use super::*;
+use crate::connect::Connection;
 
 #[tokio::test]
 async fn sends_what_a_grant_allows() {
@@ -302,4 +303,28 @@ async fn sends_body_while_response_is_partly_read() {
     expect_nothing_more(&mut body).await;
     stream.write_all(b"y").await.unwrap();
     assert_eq!(soon(body.collect()).await.unwrap().to_bytes(), "y");
+}
+
+#[tokio::test]
+async fn reads_large_response_while_body_is_sent() {
+    const LENGTH: usize = 8 << 20;
+    // Fills each of hyper's buffers, as fast servers without TLS can.
+    let (ours, mut theirs) = tokio::io::duplex(2 * LENGTH);
+    let server = tokio::spawn(async move {
+        assert_ne!(theirs.read(&mut [0; 4096]).await.unwrap(), 0);
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n");
+        let mut answer = head.into_bytes();
+        answer.resize(answer.len() + LENGTH, b'x');
+        theirs.write_all(&answer).await.unwrap();
+        theirs
+    });
+    let (_pieces, body) = mpsc::unbounded_channel();
+    let request = Request::post("/").body(Pieces(body)).unwrap();
+    let response = soon(Connection::over(ours).exchange(request)).await;
+    let (mut body, mut received) = (response.unwrap().into_body(), 0);
+    while received < LENGTH {
+        let frame = soon(body.frame()).await.unwrap().unwrap();
+        received += frame.into_data().unwrap().len();
+    }
+    drop(soon(server).await.unwrap());
 }

@@ -28,9 +28,9 @@ use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, c
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The maximum bytes of the certificates, and of the names of authorities, that the server sends.
-/// Guards against: files with which no client connects. OpenSSL accepts messages of 100 KB, and
-/// rustls of 64 KiB.
-const MAX_SENT_BYTES: usize = 60 << 10;
+/// Guards against: files with which no client in Java connects. Java accepts messages of 32 KiB
+/// (`jdk.tls.maxHandshakeMessageSize`), rustls of 64 KiB, and OpenSSL of 100 KB.
+const MAX_SENT_BYTES: usize = 30 << 10;
 
 /// The maximum number of certificates that the server sends. Guards against: a file with which no
 /// client in Java connects, because Java accepts ten.
@@ -263,7 +263,7 @@ impl Tls {
     ///
     /// Fails if a file cannot be read or is not valid PEM, if the certificate has expired or is
     /// not valid yet, if it and its intermediate certificates are more than ten or have more than
-    /// 60 KiB, if the key belongs to another certificate, if other users may read the key, or if
+    /// 30 KiB, if the key belongs to another certificate, if other users may read the key, or if
     /// users outside `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
@@ -453,7 +453,7 @@ fn check_chain(chain: &[CertificateDer<'_>]) -> anyhow::Result<()> {
     ensure!(
         bytes <= MAX_SENT_BYTES,
         "its {} certificates have {bytes} bytes in DER, more than {MAX_SENT_BYTES}, so clients \
-         refuse them; keep only the certificate and its intermediate ones",
+         in Java refuse them; keep only the certificate and its intermediate ones",
         chain.len()
     );
     chain.iter().try_for_each(check_time)
@@ -469,7 +469,7 @@ fn check_names(authorities: &[CertificateDer<'_>]) -> anyhow::Result<()> {
     ensure!(
         bytes <= MAX_SENT_BYTES,
         "the names of its {} authorities have {bytes} bytes in DER, more than {MAX_SENT_BYTES}, \
-         so clients refuse them; keep only the authorities of your clients",
+         so clients in Java refuse them; keep only the authorities of your clients",
         authorities.len()
     );
     Ok(())
@@ -726,7 +726,10 @@ mod tests {
                 1,
                 "it has 11 certificates, more than 10, so clients in Java refuse them",
             ),
-            (1000, "in DER, more than 61440, so clients refuse them"),
+            (
+                1000,
+                "in DER, more than 30720, so clients in Java refuse them",
+            ),
         ] {
             let names: Vec<_> = (0..names).map(|name| format!("n{name}.example")).collect();
             let pair = rcgen::generate_simple_self_signed(names).unwrap();
@@ -752,12 +755,12 @@ mod tests {
     fn refuses_authorities_with_too_long_names() {
         let folder = tempfile::tempdir().unwrap();
         let (one, issuer) = authority(&"x".repeat(250), |_| {});
-        let tls = accepting(folder.path(), &[&one; 200]);
-        write_authorities(folder.path(), &[&one; 300]);
+        let tls = accepting(folder.path(), &[&one; 100]);
+        write_authorities(folder.path(), &[&one; 150]);
         let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
         assert!(error.contains("still accepting the old ones"), "{error}");
         assert!(
-            error.contains("the names of its 300 authorities"),
+            error.contains("the names of its 150 authorities"),
             "{error}"
         );
         assert!(tls.verify(&[client_of(&issuer)]).is_some());

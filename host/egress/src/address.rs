@@ -9,10 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => match embedded_v4(address) {
-            Some(address) => is_public_v4(address),
-            None => is_public_v6(address),
-        },
+        IpAddr::V6(address) => {
+            let is_public = match embedded_v4(address) {
+                Some(address) => is_public_v4(address),
+                None => is_public_v6(address),
+            };
+            is_public && isatap_v4(address).is_none_or(is_public_v4)
+        }
     }
 }
 
@@ -60,7 +63,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         (first, second),
         (0x2001, 0..=0x1ff | 0xdb8) | (0x3fff, 0..=0xfff)
     );
-    is_global && !is_special && isatap_v4(address).is_none_or(is_public_v4)
+    is_global && !is_special
 }
 
 /// Returns the IPv4 address that an IPv6 address leads to: IPv4-mapped, NAT64 and 6to4.

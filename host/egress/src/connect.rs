@@ -33,7 +33,9 @@ const MAX_TRIES: usize = 4;
 
 /// The longest time to connect to an address before the next one is tried. The last one has all the
 /// time that is left. Guards against: an address that never answers, while others of its name do.
-const TRY_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 3_000 });
+///
+/// Linux repeats its first packet after one second and after three, and each may be lost.
+const TRY_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 4_000 });
 
 /// The maximum number of addresses of a name. Guards against: endless checks.
 const MAX_ADDRESSES: usize = 1_000;

@@ -22,7 +22,8 @@ use crate::keys::{KeyError, KeySet, MAX_BYTES};
 use crate::settings::{IssuerConfig, KeySource};
 
 /// The message for a JWK Set without a usable key.
-const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
+const NO_KEY: &str = "it has no key for signatures with an id (`kid`); RSA keys of more than 4096 \
+                      bits or with an exponent over 65537 are skipped";
 
 /// The shortest time between two refreshes of an issuer's keys. Guards against: a peer that sends
 /// tokens with invented key ids, so that the server asks an issuer again and again.
@@ -502,12 +503,15 @@ mod tests {
         assert!(issuer.refresh(&KeyReader::default()).await);
         assert_eq!(known(), (true, false));
         let good = key_set("new");
+        let key = json!({"kty": "RSA", "kid": "slow", "n": "z".repeat(700), "e": "AQAB"});
+        let slow = json!({"keys": [key]}).to_string();
         for (text, has_new, problem) in [
             (None, true, ""),
             (Some("no keys"), true, "not a JWK Set"),
             (Some(good.as_str()), true, ""),
             // The issuer has withdrawn its only key.
             (Some("{\"keys\": []}"), false, "no key for signatures"),
+            (Some(slow.as_str()), false, "keys of more than 4096 bits"),
             (Some(good.as_str()), true, ""),
         ] {
             if let Some(text) = text {

@@ -4,8 +4,8 @@
 //! Programs read one or the other, so two programs can find different files in one archive. This
 //! module accepts an archive only if both ways give the same files: its entries follow one another
 //! from the first byte, the list names exactly these in the same order, and the end record follows
-//! the list. So entries cannot overlap either. An end record of zip64 would name another list, so
-//! none may be where programs search it.
+//! the list. So entries cannot overlap either. Another end record would name another list, so none
+//! may be where programs search it.
 //!
 //! Unpacks only files and folders, stored or deflated, to memory. Drops times, owners, permissions
 //! and comments. Refuses everything else, such as encryption and zip64.
@@ -35,9 +35,15 @@ const SIZES_BEHIND: &[u8] = b"PK\x07\x08";
 /// The number of bytes of the end record, without its comment.
 const END_BYTES: usize = 22;
 
+/// The signature of an end record of zip64.
+const ZIP64_END: &[u8] = b"PK\x06\x06";
+
 /// The signature of the record that locates an end record of zip64, and the record's bytes.
 const ZIP64_LOCATOR: &[u8] = b"PK\x06\x07";
 const ZIP64_LOCATOR_BYTES: usize = 20;
+
+/// The signatures of the records that lead programs to a list.
+const ENDS: [&[u8]; 3] = [END, ZIP64_END, ZIP64_LOCATOR];
 
 /// A flag: the sizes and the checksum are behind the file.
 const IS_SIZED_BEHIND: u16 = 1 << 3;
@@ -126,15 +132,14 @@ fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
     let last = archive.len().checked_sub(END_BYTES);
     let last = last.context("it has no end")?;
     let first = last.saturating_sub(u16::MAX.into());
-    // Other programs read another list if they find a locator, even in a comment. Some look right
-    // before the end record, and some, such as minizip, in all of these bytes.
+    // Other programs read another list if they find a locator. Some, such as minizip, search all of
+    // these bytes, which can be in a file.
     let searched = first.saturating_sub(ZIP64_LOCATOR_BYTES);
     let mut parts = archive[searched..].windows(ZIP64_LOCATOR.len());
     ensure!(
         !parts.any(|part| part == ZIP64_LOCATOR),
         "it has an end record of zip64"
     );
-    // The last end record counts, because other programs search from the end too.
     let end = (first..=last).rfind(|at| archive[*at..].starts_with(END));
     let (before, record) = archive.split_at(end.context("it has no end")?);
     let mut record = Fields(&record[END.len()..]);
@@ -158,6 +163,11 @@ fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
         offset.checked_add(size) == Some(before.len()),
         "its list of files is not before its end"
     );
+    // Some programs take another end record, in a comment of the archive or of the list: unzipper
+    // the first one, and adm-zip one of zip64 without a locator.
+    let after_entries = archive[offset..].windows(END.len());
+    let ends = after_entries.filter(|part| ENDS.contains(part));
+    ensure!(ends.count() == 1, "it has a second end record");
     let (entries, list) = before.split_at(offset);
     Ok(Parts {
         count,

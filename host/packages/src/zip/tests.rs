@@ -224,8 +224,11 @@ fn unpacks_archives_of_other_programs() {
     // Git: a commit as the comment.
     let git = changed_archive(&files, |_, _, end| end.comment = vec![b'a'; 40]);
     assert_eq!(unpack(&git).unwrap(), expected);
-    let commented = files.map(|it| it.with(|it| it.comment = b"PK\x05\x06 a comment"));
+    let commented = files.map(|it| it.with(|it| it.comment = b"a comment"));
     assert_eq!(unpack(&archive(&commented)).unwrap(), expected);
+    // A zip archive in the skill, right before the list.
+    let inner = stored("inner.zip", &archive(&[skill()]));
+    unpack(&archive(&[skill(), inner])).unwrap();
 }
 
 #[test]
@@ -420,6 +423,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
     let hidden = archive(&[stored("hidden", b"")]);
     let changed =
         |change: fn(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd)| changed_archive(&files, change);
+    let commented = |comment| archive(&[skill().with(|it| it.comment = comment)]);
     let good = archive(&files);
     for (what, bytes, why) in [
         (
@@ -516,6 +520,21 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
             "an end in the comment",
             changed(|_, _, end| end.comment = [END, &[0; 30]].concat()),
             "bytes after its end",
+        ),
+        (
+            "an end in a comment of the list",
+            commented(END),
+            "a second end record",
+        ),
+        (
+            "an end of zip64 in a comment of the list",
+            commented(ZIP64_END),
+            "a second end record",
+        ),
+        (
+            "an end of zip64 in the comment",
+            changed(|_, _, end| end.comment = ZIP64_END.to_vec()),
+            "a second end record",
         ),
         (
             "two disks",

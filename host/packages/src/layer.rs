@@ -5,7 +5,7 @@
 //! name nor its bytes. Refuses everything else.
 
 use std::borrow::Cow;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::ops::Range;
 
 use anyhow::{Context as _, bail, ensure};
@@ -31,6 +31,9 @@ pub(crate) const MAX_ENTRIES: usize = 4 * MAX_FILES;
 /// The maximum bytes of an entry with a long name, or of pax extensions.
 const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
 
+/// The end of a name in its header.
+const NAME_END: usize = 100;
+
 /// The position of a name's prefix in a header of the format ustar, and the position of its end.
 const PREFIX: usize = 345;
 const PREFIX_END: usize = 500;
@@ -39,8 +42,18 @@ const PREFIX_END: usize = 500;
 /// checksum.
 const NUMBERS: [Range<usize>; 2] = [124..136, 148..156];
 
+/// The position of the last byte of a header's checksum.
+const CHECKSUM_LAST: usize = 155;
+
+/// The positions of a header's other numbers: its mode, owner, group, time and device.
+const DROPPED_NUMBERS: [Range<usize>; 6] =
+    [100..108, 108..116, 116..124, 136..148, 329..337, 337..345];
+
 /// The position of an entry's type in its header.
 const TYPE: usize = 156;
+
+/// The position of a link's name in its header.
+const LINK_NAME: Range<usize> = 157..257;
 
 /// The pax extensions that change neither a name nor bytes.
 const DROPPED: [&str; 8] = [
@@ -104,6 +117,8 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
         check_header(header)?;
         let mut extension = || -> anyhow::Result<Vec<u8>> {
             ensure!(size <= MAX_EXTENSION, "it has an extension of {size} bytes");
+            // Some programs drop such a header, and read its bytes as headers.
+            ensure!(!entry.path_bytes().is_empty(), "an extension has no name");
             let mut text = Vec::new();
             entry.read_to_end(&mut text)?;
             ensure!(text.len() as u64 == size, "it ends too early");
@@ -177,8 +192,14 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
 fn check_header(header: &Header) -> anyhow::Result<()> {
     let bytes = header.as_bytes();
     let name = || quote(&String::from_utf8_lossy(&header.path_bytes())).to_string();
+    // Some programs read a checksum without an end together with the bytes behind it. Some end
+    // without an error at a dropped number that they cannot read.
     ensure!(
-        NUMBERS.into_iter().all(|number| is_octal(&bytes[number])),
+        NUMBERS.into_iter().all(|number| is_octal(&bytes[number]))
+            && matches!(bytes[CHECKSUM_LAST], b' ' | 0)
+            && DROPPED_NUMBERS
+                .into_iter()
+                .all(|number| is_readable(&bytes[number])),
         "the header of `{}` has a number that some programs read differently",
         name()
     );
@@ -188,12 +209,21 @@ fn check_header(header: &Header) -> anyhow::Result<()> {
         "the name `{}` of a file ends in `/`",
         name()
     );
+    // Some programs drop such a header, and read its bytes as headers. Links are refused later.
+    let is_link = matches!(header.entry_type(), EntryType::Link | EntryType::Symlink);
+    ensure!(
+        is_link || bytes[LINK_NAME].iter().all(|byte| *byte == 0),
+        "the header of `{}` has the name of a link",
+        name()
+    );
     // Python reads a prefix in all formats. In ustar, a mark at the end of the header makes the
     // prefix shorter.
     let is_ustar = header.as_ustar().is_some();
     let unused = if is_ustar { PREFIX_END } else { PREFIX };
     ensure!(
-        bytes[unused..].iter().all(|byte| *byte == 0),
+        bytes[unused..].iter().all(|byte| *byte == 0)
+            && ends_at_zero(&bytes[..NAME_END])
+            && ends_at_zero(&bytes[PREFIX..PREFIX_END]),
         "the header of `{}` has bytes that some programs read as a part of its name",
         name()
     );
@@ -212,6 +242,19 @@ fn is_octal(field: &[u8]) -> bool {
     count > 0
         && blanks.iter().all(|byte| *byte == b' ')
         && digits[count..].iter().all(|byte| matches!(byte, b' ' | 0))
+}
+
+/// Returns whether all programs can read a number of a header that skillhost drops: it is octal, in
+/// base 256 or empty.
+fn is_readable(field: &[u8]) -> bool {
+    let is_empty = field.iter().all(|byte| matches!(byte, b' ' | 0));
+    is_empty || matches!(field[0], 0x80 | 0xff) || is_octal(field)
+}
+
+/// Returns whether a text of a header has only zero bytes after its first zero byte.
+fn ends_at_zero(field: &[u8]) -> bool {
+    let mut rest = field.iter().skip_while(|byte| **byte != 0);
+    rest.all(|byte| *byte == 0)
 }
 
 /// Returns the name that pax extensions give to the next entry.
@@ -247,18 +290,30 @@ pub(crate) fn pack(files: &SkillFiles) -> anyhow::Result<Vec<u8>> {
     for (path, bytes) in files.iter() {
         let mut header = Header::new_ustar();
         if header.set_path(path).is_err() {
-            archive.append_pax_extensions([("path", path.as_bytes())])?;
+            // The failed call can leave a part of the name.
+            header = Header::new_ustar();
             header.set_path("long-name")?;
+            // The crate `tar` would write a pax header with an empty name.
+            let line = format!(" path={path}\n");
+            let line = format!("{}{line}", line.len() + digits(line.len()));
+            let mut pax = header.clone();
+            pax.set_entry_type(EntryType::XHeader);
+            append(&mut archive, &mut pax, line.as_bytes())?;
         }
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_mtime(0);
-        header.set_cksum();
-        archive.append(&header, bytes)?;
+        append(&mut archive, &mut header, bytes)?;
     }
     Ok(archive.into_inner()?)
+}
+
+/// Adds an entry without an owner and a time.
+fn append(archive: &mut Builder<Vec<u8>>, header: &mut Header, bytes: &[u8]) -> io::Result<()> {
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_cksum();
+    archive.append(header, bytes)
 }
 
 /// Compresses an archive. The same version of the compressor always gives the same bytes.
@@ -355,11 +410,13 @@ mod tests {
     #[test]
     fn unpacks_what_it_packed() {
         let long = format!("{}/{}.md", "folder".repeat(20), "name".repeat(50));
+        let deep = ["d".repeat(150), "e".repeat(60), "f".repeat(60)].join("/");
         let files = skill_files(&[
             ("SKILL.md", "# One\n"),
             ("empty", ""),
             ("größe/ß.txt", "x"),
             (&long, "long"),
+            (&deep, "deep"),
             (&format!("a/{}", "n".repeat(99)), "split"),
         ]);
         let files = files.unwrap();
@@ -487,6 +544,33 @@ mod tests {
                 new().entry(b'L', b"l", &[b'n'; 9999]),
                 "an extension of 9999 bytes",
             ),
+            (
+                new().entry(b'L', b"", b"long\0").file("x", b""),
+                "an extension has no name",
+            ),
+            (
+                new().entry(b'x', b"", b"10 path=a\n").file("x", b""),
+                "an extension has no name",
+            ),
+            (
+                new().entry(b'g', b"", b"").file("x", b""),
+                "an extension has no name",
+            ),
+            (
+                new().file("x", b"").header(LINK_NAME.start, b"y"),
+                "the header of `x` has the name of a link",
+            ),
+            (
+                new().entry(b'5', b"d", b"").header(LINK_NAME.start, b"y"),
+                "has the name of a link",
+            ),
+            (
+                new()
+                    .entry(b'x', b"p", b"")
+                    .header(LINK_NAME.end - 1, b"y")
+                    .file("x", b""),
+                "has the name of a link",
+            ),
             (two_names, "two long names"),
             (
                 new()
@@ -565,6 +649,9 @@ mod tests {
             run()
                 .header(MAGIC, b"ustar\x20\x00\x00")
                 .header(PREFIX_END - 1, b"x"),
+            run().header(0, b"run.sh\0\n"),
+            run().header(NAME_END - 1, b"x"),
+            run().header(PREFIX, b"lib\0x"),
             // Times of GNU tar.
             run().header(MAGIC, GNU).header(PREFIX, b"15303031562\0"),
             // The magic bytes of the format star, which has a prefix of 131 bytes.
@@ -582,22 +669,49 @@ mod tests {
         let at = signed.0.len() - 512 + checksum;
         assert_eq!(signed.0[at], b'0');
         signed.0[at] = b'+';
-        let with_size =
-            |number: &[u8; 12]| TestArchive::new().file("run.sh", b"").header(size, number);
+        let mut unended = TestArchive::new().file("run.sh", b"");
+        unended.0.copy_within(at..at + 7, at + 1);
+        let with = |at: usize, number: &[u8]| {
+            let archive = TestArchive::new().file("run.sh", b"");
+            archive.header(at, number)
+        };
+        let with_size = |number: &[u8; 12]| with(size, number);
+        let dropped = DROPPED_NUMBERS.map(|number| number.start);
+        let dropped = dropped.map(|at| with(at, b"99999999"));
         for archive in [
             signed,
+            unended,
+            with(100, b"-000644\0"),
+            with(100, b"\x81000644\0"),
             with_size(b"+0000001000\0"),
             with_size(b"\n0000001000\0"),
             with_size(b"0000001000\x0b\0"),
             with_size(b"0000001000\0x"),
             with_size(b"\x80\x01\0\0\0\0\0\0\0\0\x02\0"),
             with_size(b"\x80\0\0\0\0\0\0\0\0\0\x02\0"),
-        ] {
+        ]
+        .into_iter()
+        .chain(dropped)
+        {
             let error = unpack_both(&archive.end()).unwrap_err();
             assert!(error.contains("read differently"), "{error}");
         }
         for number in [b"          0 ", b"00000000000\0", b"0          \0"] {
             assert!(unpack_both(&with_size(number).end()).is_ok());
+        }
+        for number in [
+            b"0000644\0",
+            b"   644 \0",
+            b"        ",
+            &[0; 8],
+            b"\x80\0\0\0\0\x20\0\0",
+            &[0xff; 8],
+        ] {
+            for field in DROPPED_NUMBERS {
+                let mut text = number.to_vec();
+                text.resize(field.len(), b' ');
+                assert!(unpack_both(&with(field.start, &text).end()).is_ok());
+            }
         }
     }
 

@@ -30,6 +30,9 @@ pub(crate) const MAX_PATH: usize = 1024;
 /// The maximum bytes of the name of a file or folder in Linux.
 const MAX_NAME: usize = 255;
 
+/// The characters that names on Windows cannot have. The rest of a name after `:` is a stream.
+const NOT_ON_WINDOWS: [char; 7] = [':', '<', '>', '"', '|', '?', '*'];
+
 /// The names of devices on Windows, with any extension. The names in [`PORTS`] have a number.
 const DEVICES: [&str; 6] = ["aux", "con", "conin$", "conout$", "nul", "prn"];
 const PORTS: [&str; 2] = ["com", "lpt"];
@@ -140,10 +143,10 @@ impl SkillFilesBuilder {
     /// # Errors
     ///
     /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable, starts
-    /// with a blank, ends in `.` or a blank, has `:` or a blank outside ASCII, or can name a device
-    /// or another file on Windows; if another path is the same, or differs only by case or Unicode
-    /// form; if a parent of the path is a file; if the skill gets too many files, levels or bytes;
-    /// or if the file does not have `size` bytes.
+    /// with a blank, ends in `.` or a blank, has a blank outside ASCII or a character that names on
+    /// Windows cannot have, or can name a device or another file on Windows; if another path is the
+    /// same, or differs only by case or Unicode form; if a parent of the path is a file; if the
+    /// skill gets too many files, levels or bytes; or if the file does not have `size` bytes.
     pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
         let path = self.paths.add(path)?;
         let bytes = self.bytes.checked_add(size);
@@ -323,11 +326,16 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
             "the name `{}` has a part that is empty, `.` or `..`",
             shown()
         );
-        // Nobody sees a blank at the start. Windows drops dots and blanks at the end, and reads the
-        // rest after `:` as a stream.
+        // Nobody sees a blank at the start. Windows drops dots and blanks at the end.
         ensure!(
-            !part.starts_with(' ') && !part.ends_with(['.', ' ']) && !part.contains(':'),
-            "the name `{}` has a part that starts with a blank, ends in `.` or a blank, or has `:`",
+            !part.starts_with(' ') && !part.ends_with(['.', ' ']),
+            "the name `{}` has a part that starts with a blank, or ends in `.` or a blank",
+            shown()
+        );
+        // Some programs put `_` in the place of these, which can be the name of another file.
+        ensure!(
+            !part.contains(NOT_ON_WINDOWS),
+            "the name `{}` has one of the characters `:<>\"|?*`",
             shown()
         );
         ensure!(
@@ -435,12 +443,18 @@ pub(crate) mod tests {
             ("a\u{3000}".as_bytes(), "not visible"),
             ("a\u{2003}b".as_bytes(), "not visible"),
             (b"\xff", "is not UTF-8"),
-            (b"run.py.", "ends in `.` or a blank, or has `:`"),
+            (b"run.py.", "ends in `.` or a blank"),
             (b"run.py ", "ends in `.` or a blank"),
             (b" run.py", "starts with a blank"),
             (b"lib/ run.py", "starts with a blank"),
             (b"lib. /run.py", "ends in `.` or a blank"),
-            (b"run.py::$DATA", "or has `:`"),
+            (b"run.py::$DATA", "has one of the characters"),
+            (b"lib<1>/run.py", "has one of the characters"),
+            (b"a>b", "has one of the characters"),
+            (b"a\"b", "has one of the characters"),
+            (b"a|b", "has one of the characters"),
+            (b"run?.py", "has one of the characters"),
+            (b"*.py", "has one of the characters"),
             (b"...", "ends in `.`"),
             (b"con", "name a device"),
             (b"AUX/x", "name a device"),

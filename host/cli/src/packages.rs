@@ -660,8 +660,14 @@ mod tests {
             commit: None,
             files: BTreeMap::new(),
         };
-        let error = project.lock_skill(skill, &store_lock).unwrap_err();
+        let error = project.lock_skill(skill.clone(), &store_lock).unwrap_err();
         assert_eq!(format!("{error:#}"), CLEANED);
+        // The unpacked files differ.
+        let root = project.store.skill_root(&skill);
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("new"), "").unwrap();
+        let error = project.lock_skill(skill, &store_lock).unwrap_err();
+        assert!(error.to_string().contains("are not those"), "{error:#}");
         fs::remove_file(&lock_file).unwrap();
         project.store.clean(&store_lock).unwrap();
         let error = project.lock_component(locked, &store_lock).unwrap_err();

@@ -47,8 +47,8 @@ use turns::Turns;
 const TICK: Duration = Duration::from_millis(10);
 
 /// The maximum bytes at the start of a memory that stay resident between calls. Resetting
-/// them by copying is cheaper than returning them to the kernel. This is the initial memory
-/// of the built-in tools.
+/// them by copying is cheaper than returning them to the kernel. No built-in tool starts with
+/// more.
 const MAX_RESIDENT: usize = 256 << 10;
 
 /// The memories in the pool per slot: enough for a component with the adapter that

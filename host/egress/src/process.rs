@@ -310,8 +310,9 @@ enum Event {
 
 /// Waits until the host or the sender has ended, or a file of the resolver was replaced.
 ///
-/// The host closes its end of stdin when it drops its client. Escaped code can keep that end open:
-/// it sends the descriptor over a socket that nobody reads. So this also watches the host's process.
+/// The host closes its end of stdin when it drops its client. Escaped code can keep that end open by
+/// sending the descriptor into a socket and never receiving it. So this also watches the host's
+/// process.
 fn wait_for_event(
     host: &OwnedFd,
     sender: &Child,

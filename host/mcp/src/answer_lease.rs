@@ -26,8 +26,8 @@ const LARGE_ANSWER: usize = 1 << 20;
 pub struct JsonTurns {
     count: usize,
     all: Arc<Semaphore>,
-    /// The turns that one client has, or waits for among all clients. Guards against: a client
-    /// whose many messages all come before those of others.
+    /// Limits the turns that one client holds or waits for. Guards against: a client that sends many
+    /// messages at once, so that other clients wait for all of them.
     own: Arc<Semaphore>,
 }
 

@@ -468,7 +468,7 @@ mod tests {
         }
     }
 
-    /// Returns a request whose body begins with this number of blanks.
+    /// Returns a request with this many blanks at the start of its body.
     fn ping(blanks: usize) -> Request {
         let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
         axum::http::Request::post("/mcp")

@@ -4,7 +4,7 @@
 /// Returns whether a character is invisible or displayed as something else: control and
 /// format characters (bidirectional controls, joiners, tags), default ignorable characters
 /// (variation selectors, fillers), line and paragraph separators, private use,
-/// noncharacters, and characters whose glyph is blank.
+/// noncharacters, and characters with blank glyphs.
 ///
 /// These are the general categories Cc, Cf, Zl, Zp and Co and the properties
 /// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16. The

@@ -92,8 +92,8 @@ impl FileEnd {
 /// Reads the last bytes of a file of this size. Returns them and the number of bytes before
 /// them.
 ///
-/// Reads more if there is no whole record among them, so that neither a torn record nor the zeros
-/// of a power failure hide the record before them.
+/// If these bytes hold no whole record, reads more. The last record may be in front of a torn one,
+/// or of zeros that a power failure left.
 fn read_tail(mut file: &File, size: u64, max_zeros: u64) -> io::Result<(Vec<u8>, u64)> {
     let max_bytes = MAX_SEARCH_BYTES + max_zeros;
     let mut bytes = TAIL_BYTES;

@@ -15,7 +15,7 @@ const MAX_LABEL_BYTES: usize = 40;
 
 /// The labels and footnotes that a rendered page shows.
 pub(super) struct Rendered {
-    /// The labels of links whose text is the label, as `folded` returns them.
+    /// The labels of links like `[label]`, which show their label. In the form of [`folded`].
     pub(super) labels: HashSet<String>,
     /// The byte offsets at which the footnotes start.
     pub(super) footnotes: HashSet<usize>,

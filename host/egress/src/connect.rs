@@ -52,12 +52,16 @@ const MAX_HEADERS: usize = 128;
 const READ_BYTES: usize = 512 << 10;
 
 /// The maximum bytes that are received before the final head is complete, and before each frame of
-/// the body: of informational heads, heads of chunks, and the part of the body that is read with
-/// them. Guards against: a server that keeps the process busy with such heads.
+/// the body: of TLS messages, informational heads, heads of chunks, and the part of the body that
+/// is read with them. Guards against: a server that keeps the process busy with such bytes.
 const MAX_HEADS_BYTES: usize = MAX_HEAD_BYTES + 2 * READ_BYTES;
 
 /// A connection to a server, over TLS if the target uses TLS.
-pub(crate) struct Connection(Pin<Box<dyn Stream>>);
+pub(crate) struct Connection {
+    stream: Pin<Box<dyn Stream>>,
+    /// The number of bytes from the server since the last progress of the response.
+    received: Arc<AtomicUsize>,
+}
 
 trait Stream: AsyncRead + AsyncWrite + Send {}
 
@@ -138,8 +142,13 @@ async fn secure(
     let name = host.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(name);
     let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
+    let stream = HeadLimit::new(stream, MAX_HEADS_BYTES);
+    let received = stream.received();
     match tls.connect(name, stream).await {
-        Ok(stream) => Ok(Connection::over(stream)),
+        Ok(stream) => Ok(Connection {
+            stream: Box::pin(stream),
+            received,
+        }),
         Err(error) => Err(Failure::new(FailureKind::Certificate, explain(&error))),
     }
 }
@@ -169,7 +178,12 @@ fn explain(error: &io::Error) -> String {
 impl Connection {
     /// Makes a connection over a stream that is ready for requests.
     pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(Box::pin(stream))
+        let stream = HeadLimit::new(Box::pin(stream), MAX_HEADS_BYTES);
+        let received = stream.received();
+        Self {
+            stream: Box::pin(stream),
+            received,
+        }
     }
 
     /// Sends a request, and returns the response.
@@ -187,15 +201,10 @@ impl Connection {
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(header::CONNECTION, close);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
-        let received = Arc::new(AtomicUsize::new(0));
-        let stream = TokioIo::new(HeadLimit {
-            stream: self.0,
-            max: MAX_HEADS_BYTES,
-            received: Arc::clone(&received),
-        });
+        let stream = TokioIo::new(self.stream);
         let response = driven::exchange(&builder, stream, request, ()).await;
         let response = response.map_err(protocol)?;
-        received.store(0, Ordering::Relaxed);
+        self.received.store(0, Ordering::Relaxed);
         let headers = response.headers().iter();
         let head: usize = headers
             .map(|(name, value)| name.as_str().len() + value.len())
@@ -208,7 +217,7 @@ impl Connection {
             let why = "the server changed the protocol of the connection";
             return Err(Failure::new(FailureKind::Protocol, why));
         }
-        Ok(response.map(|body| body.reset_at_frames(received)))
+        Ok(response.map(|body| body.reset_at_frames(self.received)))
     }
 }
 

@@ -11,14 +11,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that fails if the server sends too much without progress of the response.
 ///
-/// hyper skips informational heads, such as those with status 103, however many they are, and zeros
-/// and blanks in the size of a chunk.
+/// hyper skips any number of informational heads, such as those with status 103, and of zeros and
+/// blanks in the size of a chunk. rustls skips empty records and session tickets, so the limit is
+/// below TLS.
 pub(crate) struct HeadLimit<S> {
-    pub(crate) stream: S,
+    stream: S,
     /// The maximum number of bytes without progress.
-    pub(crate) max: usize,
-    /// The number of bytes since the last progress. The reader of the response resets it.
-    pub(crate) received: Arc<AtomicUsize>,
+    max: usize,
+    received: Arc<AtomicUsize>,
+}
+
+impl<S> HeadLimit<S> {
+    /// Limits the bytes without progress to `max`.
+    pub(crate) fn new(stream: S, max: usize) -> Self {
+        Self {
+            stream,
+            max,
+            received: Arc::default(),
+        }
+    }
+
+    /// Returns the number of bytes since the last progress. The reader of the response resets it.
+    pub(crate) fn received(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.received)
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
@@ -31,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = buffer.filled().len() - start;
         if self.received.fetch_add(read, Ordering::Relaxed) + read > self.max {
-            let why = "the head of the response, or of a chunk, is too long";
+            let why = "the server sent too much without a complete head or a part of the body";
             return Poll::Ready(Err(io::Error::other(why)));
         }
         Poll::Ready(Ok(()))

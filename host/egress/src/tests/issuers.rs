@@ -59,7 +59,7 @@ async fn fetches_keys_or_reports_the_error() {
         (head, Err("")),
         (
             hints + OK,
-            Err("the head of the response, or of a chunk, is too long"),
+            Err("the server sent too much without a complete head or a part of the body"),
         ),
         ("no HTTP".to_owned(), Err("")),
     ] {

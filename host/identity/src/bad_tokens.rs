@@ -38,6 +38,7 @@ fn accepts_token_of_each_key_type() {
         (&default, "ES256", &long, "ec"),
         (&default, "ES256", "twins", "foreign"),
         (&default, "ES256", "twins", "ec"),
+        (&default, "ES256", "crowd", "ec"),
         (&others, "ES384", "ec 384", "ec 384"),
         (&others, "RS384", "rsa", "rsa 384"),
         (&others, "RS512", "rsa", "rsa 512"),

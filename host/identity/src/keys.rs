@@ -1,5 +1,5 @@
 //! The public keys of an issuer: a JWK Set, parsed within limits. Keys for other uses, of
-//! unsupported types and of unsupported curves are skipped, and RSA keys that are slow to use.
+//! unsupported types and of unsupported curves are skipped, as are RSA keys that are slow to use.
 
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
@@ -38,7 +38,7 @@ pub(crate) struct KeySet(Vec<Key>);
 #[derive(Debug)]
 struct Key {
     id: String,
-    /// The only algorithm that the key is for, if the set names one.
+    /// The only algorithm that the key is for, if its curve or the set names one.
     algorithm: Option<String>,
     family: AlgorithmFamily,
     key: DecodingKey,
@@ -120,23 +120,29 @@ impl Key {
                 .key_operations
                 .as_ref()
                 .is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-        let is_supported = match &jwk.algorithm {
-            AlgorithmParameters::RSA(_) => true,
-            AlgorithmParameters::EllipticCurve(curve) => {
-                matches!(curve.curve, EllipticCurve::P256 | EllipticCurve::P384)
-            }
-            AlgorithmParameters::OctetKeyPair(pair) => pair.curve == EllipticCurve::Ed25519,
+        let of_curve = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => None,
+            AlgorithmParameters::EllipticCurve(point) => match point.curve {
+                EllipticCurve::P256 => Some("ES256"),
+                EllipticCurve::P384 => Some("ES384"),
+                _ => return None,
+            },
+            AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => None,
             // A shared secret is not a public key.
-            _ => false,
+            _ => return None,
         };
+        let named = common.key_algorithm.map(|algorithm| algorithm.to_string());
+        let is_usable =
+            named.is_none() || of_curve.is_none_or(|only| named.as_deref() == Some(only));
+        let algorithm = named.or_else(|| of_curve.map(str::to_owned));
         let id = common.key_id.clone()?;
-        if !is_for_signatures || !is_supported || id.chars().count() > MAX_ID_CHARS {
+        if !is_for_signatures || !is_usable || id.chars().count() > MAX_ID_CHARS {
             return None;
         }
         let key = DecodingKey::from_jwk(&jwk).ok().filter(is_fast)?;
         Some(Self {
             id,
-            algorithm: common.key_algorithm.map(|algorithm| algorithm.to_string()),
+            algorithm,
             family: key.family(),
             key,
         })

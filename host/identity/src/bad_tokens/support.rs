@@ -73,6 +73,10 @@ impl TestKeys {
             |id: &str| json!({"kty": "RSA", "kid": id, "n": base64(&rsa.n), "e": base64(&rsa.e)});
         let mut only_rs256 = rsa("only RS256");
         only_rs256["alg"] = "RS256".into();
+        let crowd = |crv: &str, point: &[u8], alg: Option<&str>| {
+            let (x, y) = point[1..].split_at(point.len() / 2);
+            json!({"kty": "EC", "crv": crv, "kid": "crowd", "alg": alg, "x": base64(x), "y": base64(y)})
+        };
         json!({"keys": [
             {"kty": "EC", "crv": "P-256", "kid": "ec", "use": "sig", "alg": "ES256",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
@@ -100,6 +104,12 @@ impl TestKeys {
              "x": base64(&foreign[1..33]), "y": base64(&foreign[33..])},
             {"kty": "EC", "crv": "P-256", "kid": "twins",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
+            // Four keys of another curve before a key with the same id.
+            crowd("P-384", point_384, None),
+            crowd("P-384", point_384, None),
+            crowd("P-384", point_384, Some("ES256")),
+            crowd("P-384", point_384, Some("ES384")),
+            crowd("P-256", point, None),
         ]})
     }
 

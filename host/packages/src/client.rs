@@ -1,6 +1,6 @@
 //! The client of a registry. Everything that a registry sends is bounded and checked.
 //!
-//! Credentials are sent to the registry, and to a token service on the registry's authority. Other
+//! Credentials are sent to the registry, and to a token service at the registry's origin. Other
 //! token services get no credentials. Redirects of blobs are followed without credentials.
 
 use std::collections::BTreeMap;
@@ -30,32 +30,34 @@ use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
 /// The maximum number of redirects for a blob.
 const MAX_REDIRECTS: usize = 3;
 
-/// The maximum attempts to read a blob. Guards against: a registry that aborts each response.
+/// The maximum number of attempts to read a blob. Guards against: a registry that aborts each
+/// response.
 const MAX_ATTEMPTS: usize = 4;
 
 /// The maximum time of a request without a large body, from name resolution to the last byte.
 /// Guards against: a registry that answers slowly or never.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// The minimum speed of a blob. Guards against: a registry that sends one byte per second.
+/// The minimum average speed at which a blob is transferred. Guards against: a registry that sends
+/// one byte per second.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The maximum bytes of the response of a token service.
+/// The maximum size of a token service's response, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
-/// The maximum bytes of the challenge of a registry.
+/// The maximum size of a registry's challenge (`WWW-Authenticate`), in bytes.
 const MAX_CHALLENGE: usize = 4096;
 
-/// The maximum bytes of a registry's error message that an error shows.
+/// The maximum number of bytes of a server's error message that an error shows.
 const MAX_ERROR: u64 = 512;
 
-/// The maximum bytes of a file of certificate authorities.
-const MAX_AUTHORITIES: u64 = 1 << 20;
+/// The maximum size of a file of certificate authorities, in bytes.
+const MAX_AUTHORITIES_BYTES: u64 = 1 << 20;
 
-/// A callback for the number of bytes of a blob that have arrived, and the blob's size, or the
-/// maximum if the size is not known.
+/// A callback that reports the progress of a blob: the number of bytes that have arrived, and the
+/// blob's size. If the size is not known, the second number is the maximum size.
 ///
-/// It is dropped when the transfer ends.
+/// The callback is dropped when the transfer ends.
 pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
 
 /// The settings of a client.
@@ -63,7 +65,7 @@ pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
 pub struct RegistrySettings {
     /// Files of credentials, as docker and podman write them.
     ///
-    /// The first file with credentials for the registry counts.
+    /// The first file with credentials for the registry is used.
     pub credentials: Vec<PathBuf>,
     /// Certificate authorities that are trusted instead of Mozilla's.
     pub authorities: Option<Authorities>,
@@ -84,7 +86,7 @@ pub struct Authorities {
 }
 
 impl RegistrySettings {
-    /// Returns the file of the certificate authorities, for other programs to read.
+    /// Returns the file of the certificate authorities, so that git can read it.
     pub(crate) fn authorities_file(&self) -> Option<&Path> {
         self.authorities.as_ref().map(|it| &*it.file)
     }
@@ -98,20 +100,23 @@ impl Authorities {
     /// If the file cannot be read, or has no certificate.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let read = || -> anyhow::Result<Self> {
-            let bytes = named_file::read(file, MAX_AUTHORITIES)?;
+            let bytes = named_file::read(file, MAX_AUTHORITIES_BYTES)?;
             let mut found: Vec<Certificate<'static>> = Vec::new();
             for item in parse_pem(&bytes) {
                 if let PemItem::Certificate(certificate) = item? {
                     found.push(certificate);
                 }
             }
-            ensure!(!found.is_empty(), "it has no certificate in PEM");
+            ensure!(!found.is_empty(), "the file has no certificate in PEM");
             Ok(Self {
                 roots: RootCerts::new_with_certs(&found),
                 file: std::path::absolute(file)?,
             })
         };
-        read().with_context(|| format!("cannot use the authorities in `{}`", file.display()))
+        read().with_context(|| {
+            let file = file.display();
+            format!("cannot use the certificate authorities in `{file}`")
+        })
     }
 }
 
@@ -119,12 +124,12 @@ impl Authorities {
 pub(crate) struct Connections {
     /// Sends requests to the server.
     server: ureq::Agent,
-    /// Sends requests to other hosts, which must not be more private than the server.
+    /// Sends requests to other hosts, whose addresses must be public or also the server's.
     others: ureq::Agent,
     /// Sends requests to token services on other hosts.
     token_service: ureq::Agent,
-    /// The scheme and authority of the server.
-    base: String,
+    /// The scheme, host and port of the server.
+    origin: String,
     deadline: Option<Instant>,
 }
 
@@ -135,15 +140,15 @@ pub struct Registry {
     credentials: Option<CredentialSource>,
     /// The reason why the credential helper returned no credentials.
     helper_problem: Option<String>,
-    /// The header `Authorization` that the registry accepted last.
+    /// The value of the header `Authorization`, once the registry has asked for credentials.
     authorization: Option<String>,
-    /// The access to request from a token service.
+    /// The access to request from a token service: `pull` or `pull,push`.
     scope: &'static str,
     request_time: Duration,
     progress: Option<fn() -> BlobProgress>,
 }
 
-/// The parts of a request, which can be sent again.
+/// The parts of a request, which is sent again if the registry asks for credentials.
 struct RequestParts<'a> {
     method: Method,
     address: String,
@@ -160,6 +165,8 @@ struct Token {
 
 impl Connections {
     /// Creates connections, with TLS unless `is_plain`. Does not connect yet.
+    ///
+    /// `authority` is the server's host, and the port if it is not the default.
     pub(crate) fn new(authority: &str, is_plain: bool, settings: &RegistrySettings) -> Self {
         let authorities = settings.authorities.as_ref();
         let roots = authorities.map(|authorities| authorities.roots.clone());
@@ -184,32 +191,36 @@ impl Connections {
             server: agent(Target::Registry),
             others: agent(Target::Redirect),
             token_service: agent(Target::TokenService),
-            base: format!("{scheme}://{authority}"),
+            origin: format!("{scheme}://{authority}"),
             deadline: settings.deadline,
         }
     }
 
-    /// Returns the scheme and authority of the server.
-    pub(crate) fn base(&self) -> &str {
-        &self.base
+    /// Returns the scheme, host and port of the server.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
     }
 
-    /// Reads at most `max` bytes from an address of the server, or one that the server named.
+    /// Reads the bytes at an address of the server, or at one that the server named. Fails if there
+    /// are more than `max` bytes.
     pub(crate) fn read(&self, address: &str, max: u64, time: Duration) -> anyhow::Result<Vec<u8>> {
         let time = self.bound(time);
-        let is_own = self.is_own(address);
-        let agent = if is_own { &self.server } else { &self.others };
+        let agent = if self.is_on_server(address) {
+            &self.server
+        } else {
+            &self.others
+        };
         let request = Request::get(address).body(())?;
         let request = agent.configure_request(request);
         let response = agent.run(request.timeout_global(Some(time)).build());
-        let response =
-            response.map_err(|error| anyhow::anyhow!("cannot reach it: {}", explain(&error)))?;
+        let response = response
+            .map_err(|error| anyhow::anyhow!("cannot reach the server: {}", explain(&error)))?;
         let mut response = self.follow(address.to_owned(), response, None, time)?;
-        check_status(&mut response, &[StatusCode::OK], "the server refused it")?;
+        check_status(&mut response, &[StatusCode::OK])?;
         read_bounded(response.body_mut(), max)
     }
 
-    /// Returns the time until the deadline, if there is one.
+    /// Returns the time until the deadline, if there is a deadline.
     fn time_left(&self) -> Option<Duration> {
         let deadline = self.deadline?;
         Some(deadline.saturating_duration_since(Instant::now()))
@@ -253,8 +264,8 @@ impl Connections {
     }
 
     /// Returns whether an address belongs to the server.
-    fn is_own(&self, address: &str) -> bool {
-        let rest = address.strip_prefix(&self.base);
+    fn is_on_server(&self, address: &str) -> bool {
+        let rest = address.strip_prefix(&self.origin);
         rest.is_some_and(|rest| rest.starts_with('/'))
     }
 }
@@ -293,7 +304,7 @@ impl Registry {
         )
     }
 
-    /// Returns the client, which now also asks for the right to write.
+    /// Returns the client changed so that it also asks for the right to write.
     pub fn for_push(mut self) -> Self {
         self.scope = "pull,push";
         self
@@ -322,20 +333,20 @@ impl Registry {
         };
         let parts = RequestParts {
             headers: vec![(ACCEPT, manifest::ACCEPT)],
-            ..self.get(format!("manifests/{name}"))
+            ..self.request_parts(format!("manifests/{name}"))
         };
         let mut response = self.send(&parts)?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        check_status(&mut response, &[StatusCode::OK], "cannot read the manifest")?;
-        let text = |name: &str| {
+        let cannot_read = "cannot read the manifest";
+        check_status(&mut response, &[StatusCode::OK]).context(cannot_read)?;
+        let header = |name: &str| {
             let value = response.headers().get(name)?.to_str().ok()?;
             Some(value.split(';').next().unwrap_or(value).trim().to_owned())
         };
-        let (media_type, claimed) = (text("content-type"), text("docker-content-digest"));
-        let bytes =
-            read_bounded(response.body_mut(), MAX_MANIFEST).context("cannot read the manifest")?;
+        let (media_type, claimed) = (header("content-type"), header("docker-content-digest"));
+        let bytes = read_bounded(response.body_mut(), MAX_MANIFEST).context(cannot_read)?;
         let digest = Digest::of(&bytes);
         if let Version::Digest(expected) = version {
             ensure!(
@@ -354,13 +365,13 @@ impl Registry {
         Ok(Some((manifest, bytes, digest)))
     }
 
-    /// Reads a blob of exactly `size` bytes. The caller checks that this size is allowed.
+    /// Reads a blob, which must have exactly `size` bytes. The caller has checked this size.
     pub(crate) fn blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
         self.read_blob(digest, size, size)
             .with_context(|| format!("cannot read the blob {digest}"))
     }
 
-    /// Reads a blob of at most `max` bytes. Its exact size is not known.
+    /// Reads a blob of unknown size, which must have at most `max` bytes.
     pub(crate) fn blob_up_to(&mut self, digest: &Digest, max: u64) -> anyhow::Result<Vec<u8>> {
         self.read_blob(digest, 0, max)
             .with_context(|| format!("cannot read the blob {digest}"))
@@ -406,8 +417,8 @@ impl Registry {
         Ok(bytes)
     }
 
-    /// Returns the rest of a blob's body after the bytes in `received`. Clears `received` if the
-    /// registry sends the blob from the start again.
+    /// Requests the bytes of a blob after those in `received`, and returns the response's body.
+    /// Clears `received` if the registry sends the blob from the start again.
     fn open_blob(
         &mut self,
         digest: &Digest,
@@ -420,7 +431,7 @@ impl Registry {
         let parts = RequestParts {
             time: time(),
             headers: range.iter().map(|range| (RANGE, *range)).collect(),
-            ..self.get(format!("blobs/{digest}"))
+            ..self.request_parts(format!("blobs/{digest}"))
         };
         let response = self.send(&parts)?;
         let address = parts.address;
@@ -431,35 +442,38 @@ impl Registry {
             let sent = sent.and_then(|it| it.to_str().ok()).unwrap_or_default();
             ensure!(
                 sent.starts_with(&format!("bytes {}-", received.len())),
-                "the registry resumes it at another byte than {}",
+                "the registry does not resume the blob at byte {}",
                 received.len()
             );
         } else {
-            check_status(&mut response, &[StatusCode::OK], "the registry refused it")?;
+            check_status(&mut response, &[StatusCode::OK])?;
             received.clear();
         }
         Ok(response.into_body())
     }
 
-    /// Returns the manifests about a subject, from the referrers API or else from the fallback tag.
+    /// Returns the list of the manifests that refer to `subject`, such as its signatures.
+    ///
+    /// Reads the list from the referrers API, or else from the fallback tag. Returns `None` if the
+    /// registry has neither.
     pub(crate) fn referrers(&mut self, subject: &Digest) -> anyhow::Result<Option<Manifest>> {
         let parts = RequestParts {
             headers: vec![(ACCEPT, manifest::OCI_INDEX)],
-            ..self.get(format!("referrers/{subject}"))
+            ..self.request_parts(format!("referrers/{subject}"))
         };
         let mut response = self.send(&parts)?;
         if response.status() == StatusCode::OK {
             let bytes = read_bounded(response.body_mut(), MAX_MANIFEST)?;
             let index = Manifest::parse(&bytes, Some(manifest::OCI_INDEX));
-            return index.context("the list of signatures is invalid").map(Some);
+            return index.context("the list of referrers is invalid").map(Some);
         }
         let tag = Version::Tag(fallback_tag(subject));
         Ok(self.find_manifest(&tag)?.map(|(manifest, ..)| manifest))
     }
 
     /// Returns whether the registry has the referrers API.
-    pub(crate) fn has_referrers(&mut self, subject: &Digest) -> anyhow::Result<bool> {
-        let parts = self.get(format!("referrers/{subject}"));
+    pub(crate) fn has_referrers_api(&mut self, subject: &Digest) -> anyhow::Result<bool> {
+        let parts = self.request_parts(format!("referrers/{subject}"));
         Ok(self.send(&parts)?.status() == StatusCode::OK)
     }
 
@@ -468,7 +482,7 @@ impl Registry {
         let digest = Digest::of(bytes);
         let find = RequestParts {
             method: Method::HEAD,
-            ..self.get(format!("blobs/{digest}"))
+            ..self.request_parts(format!("blobs/{digest}"))
         };
         if self.send(&find)?.status() == StatusCode::OK {
             return Ok(());
@@ -476,18 +490,15 @@ impl Registry {
         let start = RequestParts {
             method: Method::POST,
             body: Some(b""),
-            ..self.get("blobs/uploads/".to_owned())
+            ..self.request_parts("blobs/uploads/".to_owned())
         };
         let mut response = self.send(&start)?;
-        check_status(
-            &mut response,
-            &[StatusCode::ACCEPTED],
-            "the registry accepts no blob",
-        )?;
+        check_status(&mut response, &[StatusCode::ACCEPTED])
+            .context("the registry refused the upload of a blob")?;
         let address = join(&start.address, location(&response)?)?;
         ensure!(
-            self.connections.is_own(&address),
-            "the registry wants the blob at another host, which gets no credentials: `{}`",
+            self.connections.is_on_server(&address),
+            "the registry moves the upload to another origin, which gets no credentials: `{}`",
             quote(&address)
         );
         let separator = if address.contains('?') { '&' } else { '?' };
@@ -500,11 +511,7 @@ impl Registry {
             time: self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND),
         };
         let mut response = self.send(&put)?;
-        check_status(
-            &mut response,
-            &[StatusCode::CREATED],
-            "the registry refused the blob",
-        )
+        check_status(&mut response, &[StatusCode::CREATED]).context("the registry refused the blob")
     }
 
     /// Writes a manifest under its digest or a tag.
@@ -522,17 +529,19 @@ impl Registry {
             method: Method::PUT,
             headers: vec![(CONTENT_TYPE, media_type)],
             body: Some(bytes),
-            ..self.get(format!("manifests/{name}"))
+            ..self.request_parts(format!("manifests/{name}"))
         };
         let mut response = self.send(&put)?;
         let good = [StatusCode::CREATED, StatusCode::OK];
-        check_status(&mut response, &good, "the registry refused the manifest")
+        check_status(&mut response, &good).context("the registry refused the manifest")
     }
 
-    fn get(&self, path: String) -> RequestParts<'static> {
+    /// Returns the parts of a `GET` request for a path in the repository.
+    fn request_parts(&self, path: String) -> RequestParts<'static> {
+        let origin = &self.connections.origin;
         RequestParts {
             method: Method::GET,
-            address: format!("{}/v2/{}/{path}", self.connections.base, self.repository),
+            address: format!("{origin}/v2/{}/{path}", self.repository),
             headers: Vec::new(),
             body: None,
             time: self.request_time,
@@ -589,7 +598,7 @@ impl Registry {
             let why = explain(&error);
             anyhow::anyhow!(
                 "cannot reach the registry `{}`: {why}",
-                self.connections.base
+                self.connections.origin
             )
         })
     }
@@ -598,7 +607,10 @@ impl Registry {
     fn answer_challenge(&mut self, challenge: &str) -> anyhow::Result<String> {
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
         match scheme.to_ascii_lowercase().as_str() {
-            "basic" => self.basic().with_context(|| self.missing_credentials()),
+            "basic" => {
+                let basic = self.basic_authorization();
+                basic.with_context(|| self.missing_credentials())
+            }
             "bearer" => {
                 let parameters = parameters(rest);
                 let token = self.token(&parameters).context("cannot get a token");
@@ -606,7 +618,7 @@ impl Registry {
                     if self.credentials.is_none() {
                         self.missing_credentials()
                     } else {
-                        "no access".to_owned()
+                        format!("cannot access `{}`", self.repository)
                     }
                 })?;
                 ensure!(
@@ -621,7 +633,7 @@ impl Registry {
 
     /// Returns the header `Authorization` with the user's credentials. Runs a credential helper at
     /// most once.
-    fn basic(&mut self) -> Option<String> {
+    fn basic_authorization(&mut self) -> Option<String> {
         if let Some(CredentialSource::Helper(helper)) = &self.credentials {
             let found = helper.run(self.request_time);
             self.helper_problem = found.as_ref().err().map(|error| format!("{error:#}"));
@@ -640,13 +652,15 @@ impl Registry {
             None => String::new(),
         };
         format!(
-            "the registry `{}` wants credentials; `docker login` or `podman login` stores \
-             some{problem}",
-            self.connections.base
+            "the registry `{}` requires credentials; store them with `docker login` or \
+             `podman login`{problem}",
+            self.connections.origin
         )
     }
 
-    /// Gets a token. Sends credentials only if the token service is on the registry's authority.
+    /// Requests a token from the token service that a challenge's parameters name.
+    ///
+    /// Sends credentials only if the token service is at the registry's origin.
     fn token(&mut self, parameters: &BTreeMap<String, String>) -> anyhow::Result<String> {
         let realm = parameters
             .get("realm")
@@ -657,7 +671,7 @@ impl Registry {
         let scheme = realm.scheme_str().unwrap_or_default();
         let authority = realm.authority().map_or("", |it| it.as_str());
         let shown = quote(authority);
-        let is_registry = format!("{scheme}://{authority}") == self.connections.base;
+        let is_registry = format!("{scheme}://{authority}") == self.connections.origin;
         ensure!(
             is_registry || scheme == "https",
             "the token service at `{shown}` has no TLS"
@@ -680,7 +694,7 @@ impl Registry {
         let separator = if path.contains('?') { '&' } else { '?' };
         let address = format!("{scheme}://{authority}{path}{separator}{query}");
         let mut request = Request::get(&address);
-        if is_registry && let Some(basic) = self.basic() {
+        if is_registry && let Some(basic) = self.basic_authorization() {
             request = request.header(AUTHORIZATION, basic);
         }
         let connections = &self.connections;
@@ -736,7 +750,7 @@ fn parameters(text: &str) -> BTreeMap<String, String> {
 fn location(response: &Response<Body>) -> anyhow::Result<&str> {
     let location = response.headers().get(LOCATION);
     let location = location.and_then(|it| it.to_str().ok());
-    location.context("the server names no `Location`")
+    location.context("the response has no `Location` header")
 }
 
 /// Resolves the address `target`, which can be relative to `address`.
@@ -763,12 +777,8 @@ pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
     Ok(joined)
 }
 
-/// Checks that a response has one of these statuses. The error has the start of the body.
-fn check_status(
-    response: &mut Response<Body>,
-    statuses: &[StatusCode],
-    failure: &str,
-) -> anyhow::Result<()> {
+/// Checks that a response has one of these statuses. The error shows the start of the body.
+fn check_status(response: &mut Response<Body>, statuses: &[StatusCode]) -> anyhow::Result<()> {
     let status = response.status();
     if statuses.contains(&status) {
         return Ok(());
@@ -781,31 +791,31 @@ fn check_status(
         .read_to_string(&mut text);
     let text = quote(text.trim()).to_string();
     let colon = if text.is_empty() { "" } else { ": " };
-    bail!(
-        "{failure}: it answered with status {}{colon}{text}",
-        status.as_u16()
-    )
+    bail!("the response has status {}{colon}{text}", status.as_u16())
 }
 
-/// Reads a body of at most `max` bytes.
+/// Reads a body. Fails if it has more than `max` bytes.
 fn read_bounded(body: &mut Body, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut reader = body.as_reader().take(max + 1);
     reader.read_to_end(&mut bytes).map_err(explain_read)?;
-    ensure!(bytes.len() as u64 <= max, "it is larger than {max} bytes");
+    ensure!(
+        bytes.len() as u64 <= max,
+        "the response is larger than {max} bytes"
+    );
     Ok(bytes)
 }
 
-/// Returns the error of an aborted or slow body in plain words.
+/// Returns the error for a body that the server aborted or sends too slowly, in plain words.
 fn explain_read(error: std::io::Error) -> anyhow::Error {
-    anyhow::anyhow!("the server aborted it or is too slow: {error}")
+    anyhow::anyhow!("the server aborted the response or is too slow: {error}")
 }
 
 /// Returns the error of a connection in plain words.
 fn explain(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Timeout(_) => "it took too long".to_owned(),
-        ureq::Error::HostNotFound => "there is no such host".to_owned(),
+        ureq::Error::Timeout(_) => "the request took too long".to_owned(),
+        ureq::Error::HostNotFound => "the host is unknown".to_owned(),
         ureq::Error::Io(error) => error.to_string(),
         error => quote(&error.to_string()).to_string(),
     }

@@ -239,7 +239,7 @@ fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyho
     registry.put_blob(&bundle)?;
     let version = Version::Digest(Digest::of(&referrer));
     registry.put_manifest(&version, OCI_MANIFEST, &referrer)?;
-    if !registry.has_referrers(&signed)? {
+    if !registry.has_referrers_api(&signed)? {
         let mut descriptor = Descriptor::of(OCI_MANIFEST, &referrer);
         descriptor.artifact_type = Some(BUNDLE.to_owned());
         descriptor.annotations = annotations;

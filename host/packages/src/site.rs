@@ -89,7 +89,7 @@ impl SiteSource {
             let is_plain = self.scheme == "http";
             let connections = Connections::new(&self.authority, is_plain, settings);
             let time = settings.request_time.unwrap_or(REQUEST_TIME);
-            let address = format!("{}{INDEX}", connections.base());
+            let address = format!("{}{INDEX}", connections.origin());
             let index = connections.read(&address, MAX_INDEX, time);
             let entry = self.entry(&index.context("cannot read the index")?)?;
             let target = join(&address, &entry.url)?;

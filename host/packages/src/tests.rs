@@ -291,7 +291,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
                     b"HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\nthe".to_vec(),
                 ))
             },
-            "aborted it or is too slow",
+            "aborted the response or is too slow",
         ),
         (
             |_| raw("200 OK", &[], &[0; 1 << 20]),
@@ -543,8 +543,8 @@ fn token_service_elsewhere_gets_no_credentials() {
         ),
         ("Bearer realm=\"/token\"".to_owned(), "has no TLS"),
         ("Bearer".to_owned(), "no `realm`"),
-        ("Digest realm=\"x\"".to_owned(), "wants credentials"),
-        (String::new(), "wants credentials"),
+        ("Digest realm=\"x\"".to_owned(), "requires credentials"),
+        (String::new(), "requires credentials"),
         (
             format!("Basic {}", "x".repeat(5_000)),
             "challenge of more than 4096 bytes",
@@ -693,7 +693,7 @@ fn resumes_broken_downloads() {
                     &CONTENT[1..],
                 ),
             }),
-            Err("resumes it at another byte than 12"),
+            Err("does not resume the blob at byte 12"),
         ),
         (
             "a part at first",
@@ -711,7 +711,7 @@ fn resumes_broken_downloads() {
                 let status = if at == 0 { "200 OK" } else { "206 X" };
                 broken(status, &[("content-range", &place)], &CONTENT[at..], 1)
             }),
-            Err("aborted it or is too slow"),
+            Err("aborted the response or is too slow"),
         ),
     ];
     for (what, change, expected) in cases {
@@ -821,7 +821,7 @@ fn moves_tag_last() {
                     .then(|| raw("403 X", &[], b""))
                     .flatten()
             },
-            "accepts no blob",
+            "refused the upload of a blob",
         ),
         (
             |head| {

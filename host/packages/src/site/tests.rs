@@ -151,7 +151,7 @@ fn hostile_sites_offer_nothing() {
         (
             index("ftp://localhost/a", &digest),
             good(),
-            "cannot reach it",
+            "cannot reach the server",
         ),
         (
             index("http://10.0.0.1/a", &digest),
@@ -192,7 +192,10 @@ fn bounds_size_and_time_of_index() {
     let server = TestRegistry::start();
     server.replace_answers(|_| Some(Answer::Raw(answer("200 OK", &[], &vec![b' '; 100 << 20]))));
     let error = format!("{:#}", fetch(&server).unwrap_err());
-    assert!(error.contains("it is larger than 1048576 bytes"), "{error}");
+    assert!(
+        error.contains("the response is larger than 1048576 bytes"),
+        "{error}"
+    );
     server.replace_answers(|_| Some(Answer::Slow(answer("200 OK", &[], &[b' '; 10_000]))));
     let begin = Instant::now();
     let source: SiteSource = format!("http://{}#reports", server.authority)

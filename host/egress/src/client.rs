@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use crate::driven::{self, DrivenBody};
 use crate::message::{GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 
-/// The maximum bytes of the head of a response: the server's head, and the outcome.
+/// The maximum size of the head of a response, with the server's headers and the outcome, in bytes.
 const MAX_HEAD_BYTES: usize = 512 << 10;
 
 /// The maximum number of headers of a response.
@@ -111,12 +111,12 @@ impl EgressClient {
         self.exchange(request, (slot, shared_slot)).await
     }
 
-    /// Fetches the keys at the address of an issuer: at most `max_bytes`.
+    /// Fetches the keys of an issuer from their address.
     ///
     /// # Errors
     ///
     /// If the process was started without this issuer or has ended, or the issuer does not send
-    /// the keys in time.
+    /// the keys in time or sends more than `max_bytes` bytes.
     pub async fn fetch_keys(&self, address: &str, max_bytes: usize) -> anyhow::Result<Vec<u8>> {
         self.fetch_keys_within(KEYS_TIMEOUT, address, max_bytes)
             .await

@@ -21,7 +21,7 @@ pub enum Coverage {
 }
 
 impl NetworkGrant {
-    /// Returns how many of the requests of a needed rule this grant allows.
+    /// Returns whether this grant allows all, some or none of the requests of a needed rule.
     ///
     /// Ignores a granted rule whose path pattern only overlaps the needed one, so that neither
     /// contains the other.
@@ -59,7 +59,7 @@ impl NetworkGrant {
         }
     }
 
-    /// Returns how many of a needed secret's hosts may receive the secret.
+    /// Returns whether all, some or none of a needed secret's hosts may receive the secret.
     pub fn secret_coverage(&self, needed: &SecretUse) -> Coverage {
         let granted = self.find_secret(&needed.name);
         let Some(granted) = granted.filter(|granted| granted.header == needed.header) else {

@@ -14,7 +14,7 @@ use crate::policy::Denial;
 /// one, or overlap it.
 const START: &str = "placeholder-";
 
-/// The bytes of a placeholder.
+/// The length of a placeholder, in bytes.
 pub(crate) const PLACEHOLDER_BYTES: usize = START.len() + 32;
 
 /// Returns the placeholder with these random bytes.

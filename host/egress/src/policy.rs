@@ -369,7 +369,7 @@ impl SecretUse {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(error(
-                "its name is not a valid name of a variable".to_owned(),
+                "its name cannot be the name of a variable".to_owned(),
             ));
         }
         let not_header = |_| error(format!("`{}` is not a header", header.escape_debug()));

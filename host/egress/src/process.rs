@@ -49,7 +49,7 @@ pub const SUPERVISOR_ARGUMENT: &str = "egress";
 /// The only argument of the sender.
 pub const SENDER_ARGUMENT: &str = "egress-sender";
 
-/// The maximum bytes of the grants and secrets.
+/// The maximum size of the settings, with all grants and secrets, in bytes.
 const MAX_SETTINGS_BYTES: usize = 16 << 20;
 
 /// The time between two checks of the resolver's files.
@@ -62,10 +62,10 @@ const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::fro
 /// The maximum number of names that are resolved for guests at the same time.
 const MAX_RESOLVING: usize = 64;
 
-/// The maximum bytes of a message about the start of the process.
+/// The maximum size of a message about the start of the process, in bytes.
 const MAX_START_BYTES: usize = 4 << 10;
 
-/// The maximum bytes of the file of a secret, and of a file of certificate authorities.
+/// The maximum sizes of the file of a secret, and of a file of certificate authorities, in bytes.
 const MAX_SECRET_BYTES: u64 = 8 << 10;
 const MAX_AUTHORITIES_BYTES: u64 = 4 << 20;
 

@@ -13,9 +13,10 @@ use crate::message::Failure;
 use crate::policy::NetworkGrant;
 use crate::target::{Host, Target};
 
-/// The minimum bytes of a secret that is searched for in the responses of all hosts.
+/// The minimum length of a secret that is searched for in the responses of all hosts, in bytes.
 ///
-/// Guards against: servers that send all short texts, so that a guest sees which one is a secret.
+/// Guards against: a guest that lets a server send all short texts, and learns a secret from the
+/// response that is withheld.
 const MIN_EVERYWHERE: usize = 16;
 
 /// The maximum number of held bytes is a multiple of this. Guards against: a guest that learns the

@@ -25,7 +25,7 @@ use crate::resolve::Resolve;
 /// The maximum number of guests' requests at the same time. Further ones wait in the host.
 pub(crate) const MAX_REQUESTS: u32 = 256;
 
-/// The maximum bytes of the head of a request from the host.
+/// The maximum size of the head of a request from the host, in bytes.
 const MAX_HEAD_BYTES: usize = 512 << 10;
 
 /// The maximum number of headers of a request from the host.

@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::{Method, Uri};
 use skillhost_skills::text::hidden::is_hidden;
 
-/// The maximum bytes of a path and query. Guards against: endless normalising.
+/// The maximum length of a path and query, in bytes. Guards against: endless normalising.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
 /// The maximum number of times that escapes are decoded. Guards against: a path of escaped escapes.
 /// Each decoding removes only one level of them.
 const MAX_DECODINGS: usize = 8;
 
-/// The maximum bytes of a host name, and of one of its labels.
+/// The maximum lengths of a host name, and of one of its labels, in bytes.
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 

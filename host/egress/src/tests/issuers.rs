@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The maximum bytes of keys, in these tests.
+/// The maximum size of an issuer's keys in these tests, in bytes.
 const MAX_KEYS: usize = 1_000;
 
 /// Starts the process with these issuers and no grant.

@@ -18,7 +18,7 @@ use rustix::process::{
 
 use crate::message::{Kind, Message, head, read_message, write_message};
 
-/// The maximum bytes of an error message. Guards against: a process that fills the log.
+/// The maximum size of an error message, in bytes. Guards against: a process that fills the log.
 const MAX_ERROR_BYTES: usize = 4096;
 
 /// The interval at which a process that has closed its output is polled.

@@ -243,7 +243,7 @@ fn refused_bundle_file_changes_nothing() {
         (
             trust("acme"),
             with_key("unsigned.tar", "acme.pub"),
-            "it is not signed as a whole",
+            "it has no signature of its index",
         ),
         (
             trust("acme"),

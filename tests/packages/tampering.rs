@@ -902,7 +902,7 @@ fn changed_registries_are_refused() {
                 tag(&unversioned),
                 1,
                 UPDATE,
-                "it has no version, but the locked one has",
+                "it has no version, but the locked package has",
             ),
             case(
                 tag(&incomparable),

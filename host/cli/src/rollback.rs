@@ -44,12 +44,12 @@ impl RollbackCommand {
         let name = &self.name;
         let is_component = !self.skill && project.settings.packages.sources.contains_key(name);
         let rolled_back = if is_component {
-            match project.lock.components.find_both(name) {
+            match project.lock.components.find_with_previous(name) {
                 Some(both) => Some(self.roll_back_component(&mut project, both).await),
                 None => None,
             }
         } else {
-            let both = project.lock.skills.find_both(name);
+            let both = project.lock.skills.find_with_previous(name);
             both.map(|both| self.roll_back_skill(&mut project, both))
         };
         let Some(rolled_back) = rolled_back else {

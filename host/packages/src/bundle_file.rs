@@ -49,10 +49,10 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// The maximum number of files in a bundle file. Guards against: an endless list.
 const MAX_FILES: usize = 8 << 10;
 
-/// The maximum bytes of the index, and of a lock file in a bundle file.
+/// The maximum size of the index, and of a lock file in a bundle file, in bytes.
 const MAX_LIST: u64 = 4 << 20;
 
-/// The bytes of a block of a tar. Two empty blocks end the tar.
+/// The size of a block of a tar, in bytes. Two empty blocks end the tar.
 const BLOCK: u64 = 512;
 
 /// A written bundle file.
@@ -210,7 +210,7 @@ impl BundleFile {
         if let Some(key) = key {
             ensure!(
                 files.places.contains_key(SIGNATURE),
-                "it is not signed as a whole, but `--key` asks for that"
+                "it has no signature of its index, but `--key` asks for one"
             );
             key.verify(&files.read(SIGNATURE, MAX_BUNDLE)?, &Digest::of(&index))
                 .context("its signature is not valid")?;
@@ -358,7 +358,7 @@ impl Files {
         Ok(Self { file, places })
     }
 
-    /// Reads a file of at most `max` bytes.
+    /// Reads a file. Fails if it has more than `max` bytes.
     fn read(&self, name: &str, max: u64) -> anyhow::Result<Vec<u8>> {
         let place = self.places.get(name);
         let (start, size) = *place.with_context(|| format!("it has no `{name}`"))?;
@@ -373,7 +373,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Reads a blob of at most `max` bytes.
+    /// Reads a blob. Fails if it has more than `max` bytes.
     fn read_blob(&self, digest: &Digest, max: u64) -> anyhow::Result<Vec<u8>> {
         let bytes = self.read(&format!("{BLOBS}{}", digest.hex()), max)?;
         let found = Digest::of(&bytes);
@@ -402,7 +402,7 @@ impl Files {
         for entry in listed {
             ensure!(
                 in_index.remove(&entry.digest),
-                "its index lists {} twice, or its lock file does not name it",
+                "its index lists {} twice, or without an entry in its lock file",
                 entry.digest
             );
             let found = self.places.get(&format!("{BLOBS}{}", entry.digest.hex()));
@@ -782,7 +782,7 @@ mod tests {
             (
                 edit(|it| drop(it.remove(2))),
                 true,
-                "it is not signed as a whole",
+                "it has no signature of its index",
             ),
             (
                 edit(|it| it[2].4 = b"{".to_vec()),

@@ -9,13 +9,13 @@ use skillhost_skills::trust::Trust;
 
 use crate::reference::Reference;
 
-/// The maximum bytes of a catalog.
+/// The maximum size of a catalog, in bytes.
 const MAX_BYTES: u64 = 256 << 10;
 
 /// The maximum number of packages. Guards against: slow searches.
 const MAX_PACKAGES: usize = 1000;
 
-/// The maximum bytes of a description.
+/// The maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 1024;
 
 /// A package that a catalog offers.

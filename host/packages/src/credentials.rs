@@ -18,13 +18,13 @@ use skillhost_skills::trust::Trust;
 
 use crate::quote::quote;
 
-/// The maximum bytes of a file of credentials.
+/// The maximum size of a file of credentials, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The maximum bytes that a credential helper may write.
+/// The maximum size of a credential helper's output, in bytes.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// The maximum bytes of a helper's name.
+/// The maximum length of a helper's name, in bytes.
 const MAX_HELPER_NAME: usize = 64;
 
 /// The user name in the answer of a helper that has an identity token instead of a password.
@@ -56,7 +56,7 @@ pub(crate) enum CredentialSource {
 pub(crate) struct CredentialHelper {
     /// The file that names the helper.
     file: PathBuf,
-    /// The reason for not trusting the file. With a reason, the program does not run.
+    /// The reason why the file is not trusted. If there is one, the program does not run.
     refusal: Option<String>,
     name: String,
     /// The name of the registry, as docker stores it.
@@ -90,8 +90,8 @@ impl CredentialHelper {
     ///
     /// # Errors
     ///
-    /// If others can change the program or the file that names it, or its answer is not what docker
-    /// defines.
+    /// If others can change the program or the file that names the helper, or the program's answer
+    /// is not what docker defines.
     pub(crate) fn run(&self, time: Duration) -> anyhow::Result<Credentials> {
         let program = format!("docker-credential-{}", self.name);
         let run = || -> anyhow::Result<Credentials> {

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use crate::digest::Digest;
 use crate::quote::quote;
 
-/// The maximum bytes of a reason. Messages contain it.
+/// The maximum length of a reason, in bytes. Messages contain the reason.
 const MAX_REASON: usize = 512;
 
 /// The digests of manifests and contents that must not be locked or loaded.

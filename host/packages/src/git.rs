@@ -32,10 +32,10 @@ const SCHEME: &str = "git+";
 /// The version of a source that names no version.
 const DEFAULT_VERSION: &str = "HEAD";
 
-/// The maximum bytes of the path of a repository, of a version, and of a folder.
+/// The maximum length of a repository's path, a version and a folder's path, in bytes.
 const MAX_PART: usize = 255;
 
-/// The hex digits of a commit.
+/// The number of hex digits of a commit.
 const COMMIT_DIGITS: usize = 40;
 
 /// The maximum time to fetch a skill. Guards against: a fetch that never ends.
@@ -49,18 +49,21 @@ const SLOW_SECONDS: u32 = 60;
 /// libcurl trusts the authorities in a file and also those in a folder, by default the system's.
 const NO_AUTHORITIES: &str = "no-authorities";
 
-/// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
+/// The maximum size of each file that git writes, in bytes. Guards against: a repository that fills
+/// the disk.
+///
 /// Some servers send all files of a commit, not only those of the skill.
 const MAX_PACK: u64 = 256 << 20;
 
-/// The maximum bytes of the memory of each process of git. Guards against: small objects that
-/// unpack to large ones.
+/// The maximum memory of each process of git, in bytes. Guards against: small objects that unpack
+/// to large ones.
 const MAX_MEMORY: u64 = 2 << 30;
 
-/// The maximum bytes of the list of a skill's files. Guards against: trees that repeat each other.
+/// The maximum size of the list of a skill's files, in bytes. Guards against: a small repository
+/// whose trees contain the same tree again and again.
 const MAX_LIST: usize = 8 << 20;
 
-/// The maximum bytes of git's message that an error shows.
+/// The maximum number of bytes of git's message that an error shows.
 const MAX_MESSAGE: usize = 512;
 
 /// A shell script that limits files (in units of 512 bytes) and memory (in KiB), then runs git.
@@ -76,7 +79,7 @@ pub struct GitSource {
     repository: String,
     /// A branch, a tag or a full commit.
     version: Option<String>,
-    /// The folder of the skill. Empty if it is the whole repository.
+    /// The path of the skill's folder. Empty if the skill is the root of the repository.
     folder: String,
 }
 
@@ -133,7 +136,7 @@ impl GitSource {
             if let Some(expected) = self.commit() {
                 ensure!(
                     commit == expected,
-                    "this is the id of a tag; use its commit {commit}"
+                    "the version is the id of a tag; use its commit {commit}"
                 );
             }
             let tree = repository.id(&format!("{commit}:{}", self.folder));
@@ -305,10 +308,10 @@ impl TemporaryRepository {
         Ok(repository)
     }
 
-    /// Fetches versions or objects, one per line.
+    /// Fetches the versions or objects that `wanted` names, one per line.
     ///
-    /// Asks the server only for these files. Git refuses objects that harm some clients, such as a
-    /// tree with a file `.git`. With `writes_head`, git notes the commit in `FETCH_HEAD`.
+    /// Asks the server for no other files. Git refuses objects that harm some clients, such as a
+    /// tree with a file `.git`. With `writes_head`, git writes the commit's id to `FETCH_HEAD`.
     fn fetch(&self, wanted: &str, writes_head: bool) -> anyhow::Result<()> {
         let mut arguments = vec![
             "fetch",
@@ -375,7 +378,7 @@ impl TemporaryRepository {
         let mut files = SkillFilesBuilder::default();
         for file in list {
             let (bytes, after) = split_blob(rest, &file.id)
-                .with_context(|| format!("git has no file {} of the tree", file.id))?;
+                .with_context(|| format!("git did not return the file {}", file.id))?;
             rest = after;
             files.add(&file.path, bytes.len() as u64, bytes)?;
         }

@@ -1,7 +1,8 @@
 //! Signers that are identities, such as workflows of a repository, and not keys.
 //!
-//! An authority gives an identity a certificate for a few minutes. A log or a timestamp proves that
-//! the signature was made in that time, so it can be verified later and without a network.
+//! A certificate authority gives an identity a certificate for a few minutes. A log or a timestamp
+//! proves that the signature was made in that time, so it can be verified later and without a
+//! network.
 
 use std::fmt;
 use std::path::Path;
@@ -20,11 +21,11 @@ use crate::quote::quote;
 use crate::ring_provider;
 use crate::statement::check_statement;
 
-/// The maximum bytes of a trusted root.
+/// The maximum size of a trusted root, in bytes.
 const MAX_ROOT: u64 = 1 << 20;
 
-/// The maximum characters of the verifier's reason in an error. Guards against: a bundle that fills the
-/// terminal.
+/// The maximum number of characters of the verifier's reason in an error. Guards against: a bundle
+/// that fills the terminal.
 const MAX_REASON: usize = 300;
 
 /// An identity, as its certificate names it.
@@ -143,7 +144,7 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The trusted authorities and logs, which prove who signed and when.
+/// The trusted certificate authorities and logs, which prove who signed and when.
 pub(crate) struct SigningRoot(Box<Verifier>);
 
 impl fmt::Debug for SigningRoot {

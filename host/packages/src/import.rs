@@ -20,7 +20,7 @@ use crate::reference::Reference;
 use crate::settings::check_name;
 use crate::source::SkillSource;
 
-/// The maximum bytes of a file.
+/// The maximum size of a lock file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The maximum number of skills in a file.

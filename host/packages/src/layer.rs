@@ -17,10 +17,11 @@ use crate::manifest::{Descriptor, PLAIN_SKILL_LAYER};
 use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, MAX_FILES, MAX_PATH, SkillFiles, SkillFilesBuilder};
 
-/// The maximum bytes of an archive. Guards against: archives that unpack to huge sizes.
+/// The maximum size of an archive, in bytes. Guards against: archives that unpack to huge sizes.
 const MAX_ARCHIVE: u64 = MAX_BYTES + (16 << 20);
 
-/// The maximum bytes of an archive for each byte of its layer, and the bytes allowed in addition.
+/// The maximum number of bytes of an archive for each byte of its layer, and the number of bytes
+/// that are allowed in addition.
 ///
 /// Guards against: small layers that unpack to huge sizes. Text has a ratio of less than 20.
 const MAX_RATIO: (u64, u64) = (100, 1 << 20);
@@ -28,7 +29,7 @@ const MAX_RATIO: (u64, u64) = (100, 1 << 20);
 /// The maximum number of entries of an archive: files, folders and long names.
 pub(crate) const MAX_ENTRIES: usize = 4 * MAX_FILES;
 
-/// The maximum bytes of an entry with a long name, or of pax extensions.
+/// The maximum size of an entry with a long name, or of pax extensions, in bytes.
 const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
 
 /// The end of a name in its header.
@@ -76,10 +77,10 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFi
         archive.len() as u64 <= MAX_ARCHIVE,
         "the archive has more than {MAX_ARCHIVE} bytes"
     );
-    read_archive(&archive).context("cannot unpack the skill")
+    read_archive(&archive).context("cannot unpack the archive of the skill")
 }
 
-/// Returns the maximum bytes that a layer of `bytes` bytes may unpack to.
+/// Returns the maximum number of bytes to which a layer of `bytes` bytes may unpack.
 pub(crate) fn max_unpacked(bytes: usize) -> u64 {
     let (ratio, extra) = MAX_RATIO;
     (bytes as u64 * ratio + extra).min(MAX_ARCHIVE)
@@ -505,8 +506,8 @@ mod tests {
                 new().file("\u{e9}", b"").file("e\u{301}", b""),
                 "Unicode form",
             ),
-            (twice, "is there twice"),
-            (new().file("SKILL.md/x", b""), "is there twice"),
+            (twice, "occurs twice"),
+            (new().file("SKILL.md/x", b""), "occurs twice"),
             (new().pax(b'x', "path", "../up").file("x", b""), "`..`"),
             (
                 new().pax(b'x', "size", "9").file("x", b""),

@@ -1,4 +1,5 @@
-//! `skillhost.lock`: fixes the bytes of each package that `skillhost.toml` names. Operators commit both.
+//! `skillhost.lock`: fixes the bytes of each package that `skillhost.toml` names. Operators commit
+//! both files.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -24,7 +25,7 @@ use crate::skill_files::SkillPaths;
 /// The name of a lock file. It is beside `skillhost.toml`.
 pub const LOCK_FILE: &str = "skillhost.lock";
 
-/// The maximum bytes of a lock file.
+/// The maximum size of a lock file, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// The first line of a lock file.
@@ -43,9 +44,9 @@ pub struct LockFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries<P> {
     current: Vec<P>,
-    /// The versions before the last update, at most one for each name. They are here and not in the
-    /// store so that one write replaces both, other machines can roll back, and `store clean` keeps
-    /// them.
+    /// The entries before the last update, at most one for each name. They are in the lock file and
+    /// not in the store, so that one write replaces `current` and `previous`, other machines can
+    /// roll back, and `store clean` keeps the blobs that they name.
     previous: Vec<P>,
 }
 
@@ -56,13 +57,13 @@ pub struct LockedPackage {
     pub kind: PackageKind,
     /// The name in `skillhost.toml`.
     pub name: String,
-    /// The reference that was resolved.
+    /// The source that was resolved, such as a reference or a git repository.
     pub source: String,
     /// The digest of the manifest.
     pub manifest: Digest,
     /// The digest of the component, or of the layer with the skill's files.
     pub content: Digest,
-    /// The bytes of the component or the layer.
+    /// The size of the component or the layer, in bytes.
     pub size: u64,
     /// The version in the manifest, or else in the component's metadata.
     pub version: Option<String>,
@@ -258,7 +259,7 @@ impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
     }
 
     /// Returns the entry of a name and the version before its last update, if both exist.
-    pub fn find_both(&self, name: &str) -> Option<(P, P)> {
+    pub fn find_with_previous(&self, name: &str) -> Option<(P, P)> {
         let both = self.find(name).zip(self.find_previous(name))?;
         Some((both.0.clone(), both.1.clone()))
     }
@@ -396,7 +397,7 @@ impl RawPackage {
         };
         ensure!(
             (signer == Signer::Unsigned) == self.bundle.is_none(),
-            "`{}` needs a `bundle` exactly if it has a `signer`",
+            "`{}` needs a `bundle` if it is signed, and must have none otherwise",
             self.name
         );
         Ok(LockedPackage {

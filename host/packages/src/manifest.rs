@@ -50,12 +50,12 @@ pub(crate) const PLAIN_SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.t
 /// The annotation with the version of the package.
 const VERSION: &str = "org.opencontainers.image.version";
 
-/// The maximum bytes of a manifest. Guards against: a registry that fills the memory.
+/// The maximum size of a manifest, in bytes. Guards against: a registry that fills the memory.
 ///
 /// The manifest of a component has less than 2 KiB.
 pub(crate) const MAX_MANIFEST: u64 = 1 << 20;
 
-/// The maximum bytes of a component or a layer. Hosts load no larger component.
+/// The maximum size of a component or a layer, in bytes. Hosts load no larger component.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// The kind of a package.

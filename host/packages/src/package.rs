@@ -29,7 +29,7 @@ pub struct PulledPackage {
     pub manifest: Digest,
     /// The digest of the component, or of the layer with the skill's files.
     pub content: Digest,
-    /// The bytes of the component or the layer.
+    /// The size of the component or the layer, in bytes.
     pub size: u64,
     /// The version in its manifest.
     pub version: Option<String>,
@@ -122,7 +122,7 @@ fn pull_version<T>(
 /// Pulls a component into the store. Checks the signature before it reads the component.
 ///
 /// One of `signers` must have signed the manifest; `None` accepts an unsigned package. With
-/// `bundle`, only that signature counts. Stores nothing that is in `denied`.
+/// `bundle`, accepts only the signature in that bundle. Stores nothing that is in `denied`.
 ///
 /// # Errors
 ///
@@ -190,7 +190,8 @@ pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFi
     })
 }
 
-/// Reads the files of a skill from its layer. `read` returns a blob, given its maximum bytes.
+/// Reads the files of a skill from its layer. `read` returns a blob, given its digest and maximum
+/// size.
 pub(crate) fn unpack_skill(
     locked: &LockedSkill,
     read: &dyn Fn(&Digest, u64) -> anyhow::Result<Vec<u8>>,
@@ -346,7 +347,7 @@ pub fn verify_locked(
 }
 
 /// Checks a locked package, but not its content, by its manifest and bundle. `read` returns a blob,
-/// given its maximum bytes.
+/// given its digest and maximum size.
 pub(crate) fn verify(
     locked: &LockedPackage,
     signers: Option<&[TrustedSigner]>,

@@ -34,7 +34,7 @@ const CREATED: &str = "1970-01-01T00:00:00Z";
 /// The annotation with the name of a layer's file.
 const TITLE: &str = "org.opencontainers.image.title";
 
-/// The maximum attempts to add a signature to a fallback tag that others change too.
+/// The maximum number of attempts to add a signature to a fallback tag that others change too.
 const ATTEMPTS: usize = 5;
 
 /// A pushed component or skill.
@@ -172,7 +172,7 @@ fn push_parts(
 ) -> anyhow::Result<PushedPackage> {
     let Parts { layer, content, .. } = parts;
     let tag = reference.tag().context(
-        "cannot push to a digest: it follows from the content; name a tag, such as `:1.2`",
+        "cannot push to a digest, because it follows from the content; name a tag, such as `:1.2`",
     )?;
     ensure!(
         layer.size <= MAX_COMPONENT,

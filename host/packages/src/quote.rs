@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::anyhow;
 use skillhost_skills::text::line::Line;
 
-/// The maximum characters of a quote. A reference with a digest is shorter.
+/// The maximum number of characters of a quote. A reference with a digest is shorter.
 const MAX_CHARS: usize = 512;
 
 /// Returns the start of a parser's error, which can quote the parsed text.

@@ -15,13 +15,13 @@ const SCHEME: &str = "oci://";
 /// The tag of a reference that names neither a tag nor a digest.
 const DEFAULT_TAG: &str = "latest";
 
-/// The maximum bytes of a host with its port. DNS limits names to 253 bytes.
+/// The maximum length of a host with its port, in bytes. DNS limits names to 253 bytes.
 const MAX_AUTHORITY: usize = 253 + ":65535".len();
 
-/// The maximum bytes of a repository's name in registries.
+/// The maximum length of a repository's name in registries, in bytes.
 const MAX_REPOSITORY: usize = 255;
 
-/// The maximum bytes of a tag in registries.
+/// The maximum length of a tag in registries, in bytes.
 const MAX_TAG: usize = 128;
 
 /// A reference to a package in a registry.
@@ -132,7 +132,8 @@ fn parse(text: &str) -> anyhow::Result<Reference> {
     })
 }
 
-/// Returns whether an authority is this machine. Plain HTTP is used only for this machine.
+/// Returns whether an authority (a host with an optional port) names this machine. Plain HTTP is
+/// used only for this machine.
 pub(crate) fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
@@ -144,8 +145,9 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
 
 /// Checks the authority of a registry, a repository or a site.
 ///
-/// It is a host name with a dot, `localhost` or an address, with an optional port. Accepts only one
-/// spelling of each. Guards against: a registry with two names when a rule in `[trust]` has one.
+/// An authority is a host name with a dot, `localhost` or an address, with an optional port.
+/// Accepts only one spelling of each. Guards against: a second spelling of a registry, to which its
+/// rule in `[trust]` does not apply.
 pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
     ensure!(
         authority.len() <= MAX_AUTHORITY,

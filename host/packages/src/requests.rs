@@ -21,17 +21,17 @@ use skillhost_skills::trust::{Trust, own_folder};
 use crate::catalog::OfferedPackage;
 use crate::reference::Reference;
 
-/// The maximum bytes of the file.
+/// The maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The maximum number of pending packages of a client. Guards against: a client that fills the
 /// file, so that others cannot ask.
 const MAX_PER_CLIENT: usize = 20;
 
-/// The maximum characters of the name of a client.
+/// The maximum number of characters of a client's name.
 const MAX_CLIENT: usize = 64;
 
-/// The maximum characters of a reason.
+/// The maximum number of characters of a reason.
 pub const MAX_REASON: usize = 500;
 
 /// The maximum time that a request waits for a request of another process. Guards against: a
@@ -245,7 +245,7 @@ impl RequestFile {
         Ok(asked.len())
     }
 
-    /// Notes that a package was added, which completes the requests for it.
+    /// Records that a package was added, which completes the requests for it.
     ///
     /// # Errors
     ///
@@ -298,7 +298,7 @@ impl RequestFile {
     }
 
     fn cannot_use(&self) -> String {
-        format!("cannot use the requests `{}`", self.path.display())
+        format!("cannot use the file of requests `{}`", self.path.display())
     }
 }
 

@@ -43,10 +43,10 @@ const REQUIRE_SIGNATURES: &str = "require_signatures";
 /// The table of denied digests.
 const DENY: &str = "deny";
 
-/// The maximum bytes of a name.
+/// The maximum length of a name, in bytes.
 const MAX_NAME: usize = 64;
 
-/// The maximum bytes of a configuration that is edited.
+/// The maximum size of a configuration that is edited, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The settings of packages.
@@ -229,7 +229,8 @@ impl PackageSettings {
 
     /// Returns the signers for a package: one of them must have signed it.
     ///
-    /// Returns `None` if it may be unsigned. The longest pattern that fits the package counts.
+    /// Returns `None` if the package may be unsigned. Of the rules that fit it, uses the one
+    /// with the longest pattern.
     ///
     /// # Errors
     ///

@@ -39,10 +39,10 @@ const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// The annotation with the predicate of a bundle.
 pub(crate) const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
 
-/// The maximum bytes of a bundle. Guards against: a registry that fills the memory.
+/// The maximum size of a bundle, in bytes. Guards against: a registry that fills the memory.
 pub(crate) const MAX_BUNDLE: u64 = 256 << 10;
 
-/// The maximum bytes of a key file.
+/// The maximum size of a key file, in bytes.
 const MAX_KEY: u64 = 16 << 10;
 
 /// The DER encoding of a P-256 public key, before its point.
@@ -51,7 +51,7 @@ const SPKI_PREFIX: [u8; 26] = [
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// The bytes of an uncompressed point.
+/// The size of an uncompressed point, in bytes.
 const POINT: usize = 65;
 
 /// A public key that verifies signatures.

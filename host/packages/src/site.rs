@@ -29,16 +29,16 @@ const INDEX: &str = "/.well-known/agent-skills/index.json";
 /// The only supported version of the index.
 pub(crate) const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 
-/// The maximum bytes of an index.
+/// The maximum size of an index, in bytes.
 const MAX_INDEX: u64 = 1 << 20;
 
 /// The first bytes of an archive in gzip.
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// The maximum bytes of an artifact.
+/// The maximum size of an artifact, in bytes.
 const MAX_ARTIFACT: u64 = 16 << 20;
 
-/// The maximum bytes of a skill's name in the format.
+/// The maximum length of a skill's name in the format, in bytes.
 const MAX_NAME: usize = 64;
 
 /// The maximum number of skills that a message names.
@@ -49,6 +49,7 @@ const MAX_NAMED: usize = 10;
 pub struct SiteSource {
     /// `https` or `http`.
     scheme: &'static str,
+    /// The host, with a port if it is not the default.
     authority: String,
     skill: String,
 }
@@ -145,7 +146,7 @@ impl SiteSource {
     }
 }
 
-/// Returns the files of an artifact of a kind: a SKILL.md or an archive.
+/// Returns the files of an artifact. Its kind is `skill-md` or `archive`.
 pub(crate) fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     match kind {
         "skill-md" => {
@@ -163,7 +164,10 @@ pub(crate) fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             );
             layer::unpack(&Descriptor::of(SKILL_LAYER, bytes), bytes)
         }
-        kind => bail!("it has the type `{}`", quote(kind)),
+        kind => bail!(
+            "its type is `{}`, neither `skill-md` nor `archive`",
+            quote(kind)
+        ),
     }
 }
 

@@ -18,16 +18,16 @@ use crate::digest::Digest;
 /// The maximum number of files of a skill.
 pub(crate) const MAX_FILES: usize = 4096;
 
-/// The maximum bytes of all files of a skill.
+/// The maximum size of all files of a skill together, in bytes.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// The maximum number of parts of a path.
 const MAX_DEPTH: usize = 16;
 
-/// The maximum bytes of a path.
+/// The maximum length of a path, in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 
-/// The maximum bytes of the name of a file or folder in Linux.
+/// The maximum length of the name of a file or folder in Linux, in bytes.
 const MAX_NAME: usize = 255;
 
 /// The characters that names on Windows cannot have. The rest of a name after `:` is a stream.
@@ -38,7 +38,8 @@ const DEVICES: [&str; 6] = ["aux", "con", "conin$", "conout$", "nul", "prn"];
 const PORTS: [&str; 2] = ["com", "lpt"];
 const PORT_NUMBERS: &str = "123456789¹²³";
 
-/// The maximum bytes of a short name that Windows gives to a file, and of its extension.
+/// The maximum lengths of a short name that Windows gives to a file, and of its extension, in
+/// bytes.
 const MAX_SHORT_NAME: usize = 8;
 const MAX_SHORT_EXTENSION: usize = 3;
 
@@ -255,7 +256,7 @@ impl SkillPaths {
         );
         ensure!(
             (*known_kind, kind) == (EntryKind::Folder, EntryKind::Folder),
-            "the name `{path}` is there twice"
+            "the name `{path}` occurs twice"
         );
         Ok(())
     }
@@ -332,7 +333,7 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
             "the name `{}` has a part that starts with a blank, or ends in `.` or a blank",
             shown()
         );
-        // Some programs put `_` in the place of these, which can be the name of another file.
+        // Some programs replace these characters with `_`, which can give the name of another file.
         ensure!(
             !part.contains(NOT_ON_WINDOWS),
             "the name `{}` has one of the characters `:<>\"|?*`",
@@ -479,9 +480,9 @@ pub(crate) mod tests {
     #[test]
     fn refuses_names_that_some_systems_confuse() {
         for (one, two, why) in [
-            ("a", "a", "is there twice"),
-            ("a", "a/b", "is there twice"),
-            ("a/b", "a", "is there twice"),
+            ("a", "a", "occurs twice"),
+            ("a", "a/b", "occurs twice"),
+            ("a/b", "a", "occurs twice"),
             ("readme.md", "README.md", "differ only by case"),
             ("A/x", "a/y", "differ only by case"),
             ("a/x", "A", "differ only by case"),

@@ -32,7 +32,7 @@ const LOCKS: &str = "locks";
 /// The folder of unpacked skills.
 const SKILLS: &str = "skills";
 
-/// The maximum bytes of the path of a lock file.
+/// The maximum length of the path of a lock file, in bytes.
 const MAX_PATH: u64 = 4096;
 
 /// The age at which an unfinished file counts as abandoned: no process still writes it.
@@ -52,7 +52,7 @@ pub struct Store {
 /// Other processes wait for it. Reading and adding blobs need no lock.
 pub struct StoreLock(#[expect(dead_code, reason = "it unlocks when it is dropped")] OwnedFd);
 
-/// The digest and the bytes of a blob.
+/// The digest of a blob, and its size in bytes.
 pub type BlobSize = (Digest, u64);
 
 impl Store {
@@ -135,11 +135,11 @@ impl Store {
         fs::symlink_metadata(self.path(digest)).is_ok_and(|found| found.is_file())
     }
 
-    /// Reads a blob of at most `max` bytes. Returns `None` if the store does not have it.
+    /// Reads a blob. Returns `None` if the store does not have it.
     ///
     /// # Errors
     ///
-    /// If it is not a regular file, or its bytes have another digest.
+    /// If it has more than `max` bytes, is not a regular file, or has bytes with another digest.
     pub fn read(&self, digest: &Digest, max: u64) -> anyhow::Result<Option<Vec<u8>>> {
         let path = self.path(digest);
         let Ok(found) = fs::symlink_metadata(&path) else {
@@ -181,7 +181,7 @@ impl Store {
             let Ok(digest) = name.parse() else { continue };
             match entry.metadata() {
                 Ok(metadata) => blobs.push((digest, metadata.len())),
-                // Another process cleans the store.
+                // Another process is cleaning the store.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error).with_context(cannot),
             }
@@ -224,7 +224,7 @@ impl Store {
             }
             let entry = entry.path();
             let path = match named_file::read(&entry, MAX_PATH) {
-                // Another process cleans the store.
+                // Another process is cleaning the store.
                 Err(_) if !entry.exists() => continue,
                 path => path.with_context(cannot)?,
             };

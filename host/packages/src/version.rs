@@ -6,18 +6,18 @@ use semver::Prerelease;
 
 use crate::quote::quote;
 
-/// The maximum bytes of a version.
+/// The maximum length of a version, in bytes.
 pub const MAX_VERSION: usize = 128;
 
-/// Returns the reason why a new version counts as a downgrade. Returns `None` if it does not.
+/// Returns the reason why a new version is refused as a downgrade. Returns `None` if it is not.
 ///
-/// A version that is missing or cannot be compared counts too, because it could hide an old
-/// package.
+/// A version that is missing or cannot be compared is refused too, because the package could be an
+/// old one.
 pub fn find_downgrade(old: Option<&str>, new: Option<&str>) -> Option<String> {
     let old = old?;
     let Some(new) = new else {
         return Some(format!(
-            "it has no version, but the locked one has `{}`",
+            "it has no version, but the locked package has `{}`",
             quote(old)
         ));
     };

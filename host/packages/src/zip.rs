@@ -5,7 +5,7 @@
 //! module accepts an archive only if both ways give the same files: its entries follow one another
 //! from the first byte, the list names exactly these in the same order, and the end record follows
 //! the list. So entries cannot overlap either. Another end record would name another list, so none
-//! may be where programs search it.
+//! may be where programs search for one.
 //!
 //! Unpacks only files and folders, stored or deflated, to memory. Drops times, owners, permissions
 //! and comments. Refuses everything else, such as encryption and zip64.
@@ -79,7 +79,7 @@ const DOS_OTHER: u32 = 0x08 | 0x40 | 0x400;
 /// If the archive has anything but files and folders, can be read in two ways, is too large or
 /// damaged, or has a name that [`SkillFilesBuilder::add`] refuses.
 pub(crate) fn unpack(archive: &[u8]) -> anyhow::Result<SkillFiles> {
-    read_archive(archive).context("cannot unpack the skill")
+    read_archive(archive).context("cannot unpack the archive of the skill")
 }
 
 fn read_archive(archive: &[u8]) -> anyhow::Result<SkillFiles> {
@@ -274,7 +274,7 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
         // A program that reads from the start could not find the end of a stored file.
         ensure!(
             sizes == Sizes::UNKNOWN && method == DEFLATED,
-            "its size is there twice, or only behind it"
+            "its size is given before and after it, or only after it although it is not compressed"
         );
         if let Some(rest) = entries.0.strip_prefix(SIZES_BEHIND) {
             *entries = Fields(rest);

@@ -123,7 +123,10 @@ fn fetches_folder_at_branch_tag_and_commit() {
         ("@v2", "couldn't find remote ref v2"),
         ("#skills/other", "has no folder `skills/other`"),
         ("#README.md", "`git ls-tree` failed"),
-        (&format!("@{tag}#skills/reports"), "this is the id of a tag"),
+        (
+            &format!("@{tag}#skills/reports"),
+            "the version is the id of a tag",
+        ),
         (&format!("@{}", "1".repeat(40)), "`git fetch` failed"),
     ] {
         let error = error(&server, rest);

@@ -138,7 +138,7 @@ fn hostile_sites_offer_nothing() {
         (index("/b", &digest), good(), "status 404"),
         (twice, good(), "the skill `reports` twice"),
         (older, good(), "another version than 0.2.0: no schema"),
-        (kind, good(), "it has the type"),
+        (kind, good(), "neither `skill-md` nor `archive`"),
         (missing, good(), "it has: other, ../reports"),
         (json!({"$schema": SCHEMA}), good(), "the index is invalid"),
         (json!([]), good(), "the index is invalid"),

@@ -280,8 +280,8 @@ fn refuses_hostile_files() {
         (stored("C:\\x", b""), "a backslash"),
         (stored("a\0b", b""), "not visible"),
         (stored("skill.md", b""), "differ only by case"),
-        (stored("SKILL.md", b""), "is there twice"),
-        (stored("SKILL.md/x", b""), "is there twice"),
+        (stored("SKILL.md", b""), "occurs twice"),
+        (stored("SKILL.md/x", b""), "occurs twice"),
         (
             stored("größe", b"").both(|it| it.flags = 0),
             "is not marked as UTF-8",
@@ -392,13 +392,13 @@ fn refuses_hostile_files() {
         // Sizes behind the file.
         (
             x().sized_behind(SIZES_BEHIND),
-            "its size is there twice, or only behind it",
+            "its size is given before and after it",
         ),
         (
             sized_behind
                 .clone()
                 .with(|it| it.header.sizes = it.listed.sizes),
-            "its size is there twice, or only behind it",
+            "its size is given before and after it",
         ),
         (
             sized_behind.clone().with(|it| it.behind[4] ^= 1),

@@ -76,7 +76,7 @@ impl Names {
         self
     }
 
-    /// Returns a resolver of `localhost`, `api.example.org` and `other.example.org` to this machine.
+    /// Resolves `localhost`, `api.example.org` and `other.example.org` to this machine.
     fn local() -> Self {
         let names = ["localhost", "api.example.org", "other.example.org"];
         let add = |all: Self, name| all.name(name, &["127.0.0.1:0"]);
@@ -253,7 +253,7 @@ async fn play(
     }
 }
 
-/// Starts the process as a task, with the grant of `a.wasm`.
+/// Starts the process as a task, with this grant for `a.wasm` and `c.wasm`.
 fn egress(grant: NetworkGrant, names: Names, tls: &Tls) -> EgressClient {
     egress_at_most(64, grant, names, tls)
 }

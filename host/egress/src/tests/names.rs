@@ -124,7 +124,7 @@ async fn silent_server() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
 }
 
 #[tokio::test]
-async fn reaches_addresses_behind_silent_ones() {
+async fn reaches_address_after_silent_ones() {
     let tls = Tls::new();
     let server = server(OK, None).await;
     let good = server.address.to_string();

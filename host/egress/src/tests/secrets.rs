@@ -199,7 +199,7 @@ async fn send_with(
 }
 
 #[tokio::test]
-async fn guessed_secrets_are_no_placeholders() {
+async fn inserted_secrets_are_not_read_as_placeholders() {
     // The value has the form of a placeholder.
     let (right, wrong) = (
         OTHER_PLACEHOLDER,
@@ -555,7 +555,7 @@ async fn failures_contain_no_secrets() {
 }
 
 #[tokio::test]
-async fn unusual_secrets_do_not_come_back() {
+async fn servers_cannot_send_unusual_secrets_back() {
     let tls = Tls::new();
     for (secret, answer, is_found) in [
         ("h", OK, true),

@@ -11,7 +11,7 @@ const MAX: u32 = 4;
 
 /// Begins as many requests as are allowed, waits until their server has them, and cancels them. Then
 /// sends another request, which needs a slot.
-async fn slots_come_back<B>(script: Script, body: fn() -> B)
+async fn expect_freed_slots<B>(script: Script, body: fn() -> B)
 where
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
 {
@@ -49,24 +49,24 @@ fn script(reads: bool, answer: &str, end: End) -> Script {
 
 #[tokio::test]
 async fn cancel_frees_slot_while_server_is_silent() {
-    slots_come_back(script(true, "", End::Wait), Empty::new).await;
+    expect_freed_slots(script(true, "", End::Wait), Empty::new).await;
 }
 
 #[tokio::test]
 async fn cancel_frees_slot_while_server_reads_no_body() {
-    slots_come_back(script(false, "", End::Keep), || Endless).await;
+    expect_freed_slots(script(false, "", End::Keep), || Endless).await;
 }
 
 #[tokio::test]
 async fn cancel_frees_slot_in_the_middle_of_a_head() {
     let head = "HTTP/1.1 200 OK\r\nx: ";
-    slots_come_back(script(true, head, End::Keep), Empty::new).await;
+    expect_freed_slots(script(true, head, End::Keep), Empty::new).await;
 }
 
 #[tokio::test]
 async fn cancel_frees_slot_while_guest_reads_nothing() {
     let head = "HTTP/1.1 200 OK\r\n\r\n";
-    slots_come_back(script(true, head, End::Repeat(&[b'x'; 4_096])), Empty::new).await;
+    expect_freed_slots(script(true, head, End::Repeat(&[b'x'; 4_096])), Empty::new).await;
 }
 
 #[tokio::test]

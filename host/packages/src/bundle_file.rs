@@ -402,7 +402,7 @@ impl Files {
         for entry in listed {
             ensure!(
                 in_index.remove(&entry.digest),
-                "its index lists {} twice, or without an entry in its lock file",
+                "its index lists {} twice, or its lock file does not name this digest",
                 entry.digest
             );
             let found = self.places.get(&format!("{BLOBS}{}", entry.digest.hex()));
@@ -838,7 +838,7 @@ mod tests {
             (
                 replace_lock(String::new()),
                 false,
-                "its lock file does not name it",
+                "its lock file does not name this",
             ),
             (
                 replace_lock(text.replace("csv\"", "../csv\"")),

@@ -422,7 +422,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn refuses_names_that_are_not_plain() {
+    fn refuses_names_that_some_systems_cannot_have() {
         let long = format!("{}/x", "n".repeat(256));
         let deep = "d/".repeat(16) + "x";
         let longer = "n/".repeat(600);

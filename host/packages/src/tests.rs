@@ -126,7 +126,7 @@ impl Setup {
         )
     }
 
-    /// Returns the error of a pull, which leaves nothing in the store.
+    /// Returns the error of a pull. Checks that the pull leaves nothing in the store.
     fn error(&self, keys: Option<&[TrustedSigner]>) -> String {
         let error = format!("{:#}", self.pull(keys).unwrap_err());
         assert!(self.store.list().unwrap().is_empty(), "{error}");
@@ -565,7 +565,7 @@ fn token_service_elsewhere_gets_no_credentials() {
     assert_eq!(elsewhere.take_request_heads(), [""; 0]);
 }
 
-/// Returns a registry and a token service with TLS, and the file of their authority.
+/// Returns a registry and a token service with TLS, and the file of their certificate authority.
 fn start_with_tls(folder: &TempDir) -> (TestRegistry, TestRegistry, PathBuf) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -593,7 +593,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
     );
     let mut setup = Setup::with(registry);
     setup.settings.authorities = Some(crate::Authorities::read(&file).unwrap());
-    // The user has credentials for both, but the service is not on the registry's authority.
+    // The user has credentials for both, but the service is not at the registry's origin.
     let auths = json!({
         &setup.registry.authority: {"auth": STANDARD.encode("acme:secret")},
         &service.authority: {"auth": STANDARD.encode("acme:secret")},
@@ -867,7 +867,7 @@ fn moves_tag_last() {
 }
 
 #[test]
-fn signatures_of_other_artifacts_do_not_count() {
+fn refuses_signatures_of_other_artifacts() {
     let setup = Setup::new();
     let key = signing_key();
     let keys = [key.public().into()];

@@ -29,8 +29,9 @@ const LISTED: &[u8] = b"PK\x01\x02";
 /// The signature of the end record.
 const END: &[u8] = b"PK\x05\x06";
 
-/// The signature of the sizes behind a file. Some programs leave it out.
-const SIZES_BEHIND: &[u8] = b"PK\x07\x08";
+/// The signature of a data descriptor: the checksum and the sizes after a file. Some programs leave
+/// the signature out.
+const DATA_DESCRIPTOR: &[u8] = b"PK\x07\x08";
 
 /// The number of bytes of the end record, without its comment.
 const END_BYTES: usize = 22;
@@ -45,14 +46,14 @@ const ZIP64_LOCATOR_BYTES: usize = 20;
 /// The signatures of the records that lead programs to a list.
 const ENDS: [&[u8]; 3] = [END, ZIP64_END, ZIP64_LOCATOR];
 
-/// A flag: the sizes and the checksum are behind the file.
-const IS_SIZED_BEHIND: u16 = 1 << 3;
+/// A flag: the file has a data descriptor.
+const HAS_DATA_DESCRIPTOR: u16 = 1 << 3;
 
 /// A flag: the name is UTF-8.
 const IS_UTF8: u16 = 1 << 11;
 
 /// The known flags. Bits 1 and 2 are the level of compression.
-const KNOWN_FLAGS: u16 = IS_SIZED_BEHIND | IS_UTF8 | 0b110;
+const KNOWN_FLAGS: u16 = HAS_DATA_DESCRIPTOR | IS_UTF8 | 0b110;
 
 /// The method of a file that is not compressed.
 const STORED: u16 = 0;
@@ -270,13 +271,13 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
     let name = entries.take(name)?;
     check_extra(entries.take(extra)?)?;
     let packed = entries.take(listed.entry.sizes.packed)?;
-    if flags & IS_SIZED_BEHIND != 0 {
+    if flags & HAS_DATA_DESCRIPTOR != 0 {
         // A program that reads from the start could not find the end of a stored file.
         ensure!(
             sizes == Sizes::UNKNOWN && method == DEFLATED,
             "its size is given before and after it, or only after it although it is not compressed"
         );
-        if let Some(rest) = entries.0.strip_prefix(SIZES_BEHIND) {
+        if let Some(rest) = entries.0.strip_prefix(DATA_DESCRIPTOR) {
             *entries = Fields(rest);
         }
         sizes = Sizes::read(entries)?;

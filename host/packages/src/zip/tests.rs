@@ -14,8 +14,8 @@ struct TestFile {
     packed: Vec<u8>,
     header: TestHeader,
     listed: TestHeader,
-    /// The bytes of the sizes behind it.
-    behind: Vec<u8>,
+    /// The bytes of its data descriptor. Empty if it has none.
+    descriptor: Vec<u8>,
     attributes: u32,
     disk: u16,
     /// The number that is added to the file's position in the list.
@@ -84,7 +84,7 @@ fn packed(name: &str, bytes: &[u8], method: u16, packed: Vec<u8>) -> TestFile {
         packed,
         listed: header.clone(),
         header,
-        behind: Vec::new(),
+        descriptor: Vec::new(),
         attributes: 0o100_644 << 16,
         disk: 0,
         moved: 0,
@@ -99,8 +99,8 @@ fn folder(name: &str) -> TestFile {
 }
 
 impl TestFile {
-    /// Changes the header and the listed description.
-    fn both(mut self, change: impl Fn(&mut TestHeader)) -> Self {
+    /// Changes the file's header, and its description in the list.
+    fn change_both(mut self, change: impl Fn(&mut TestHeader)) -> Self {
         change(&mut self.header);
         change(&mut self.listed);
         self
@@ -115,11 +115,11 @@ impl TestFile {
         self.with(|it| it.attributes = attributes)
     }
 
-    /// Moves the sizes behind the file, like programs that cannot seek.
-    fn sized_behind(self, signature: &[u8]) -> Self {
-        let behind = [signature, &size_bytes(self.listed.sizes)].concat();
-        self.both(|it| it.flags |= IS_SIZED_BEHIND)
-            .with(|it| (it.behind, it.header.sizes) = (behind, Sizes::UNKNOWN))
+    /// Moves the sizes into a data descriptor, like programs that cannot seek.
+    fn with_descriptor(self, signature: &[u8]) -> Self {
+        let descriptor = [signature, &size_bytes(self.listed.sizes)].concat();
+        self.change_both(|it| it.flags |= HAS_DATA_DESCRIPTOR)
+            .with(|it| (it.descriptor, it.header.sizes) = (descriptor, Sizes::UNKNOWN))
     }
 }
 
@@ -146,7 +146,15 @@ fn changed_archive(
         let place = u32::try_from(entries.len()).unwrap() + file.moved;
         let (header, listed) = (&file.header, &file.listed);
         entries.extend([HEADER, &[20, 0], &header.bytes(), &header.lengths()].concat());
-        entries.extend([&header.name[..], &header.extra, &file.packed, &file.behind].concat());
+        entries.extend(
+            [
+                &header.name[..],
+                &header.extra,
+                &file.packed,
+                &file.descriptor,
+            ]
+            .concat(),
+        );
         list.extend([LISTED, &[20, 3, 20, 0], &listed.bytes(), &listed.lengths()].concat());
         list.extend(u16::try_from(file.comment.len()).unwrap().to_le_bytes());
         list.extend([&file.disk.to_le_bytes()[..], &[0, 0]].concat());
@@ -210,16 +218,16 @@ fn unpacks_archives_of_other_programs() {
         files[2].clone(),
         files[3].clone(),
     ];
-    let info = info.map(|it| it.both(|it| it.extra = times.to_vec()));
+    let info = info.map(|it| it.change_both(|it| it.extra = times.to_vec()));
     assert_eq!(unpack(&archive(&info)).unwrap(), expected);
-    // Go, and programs that write to a pipe: sizes behind the files.
-    for signature in [SIZES_BEHIND, b""] {
-        let behind = [
-            deflated("SKILL.md", b"# One\n").sized_behind(signature),
-            deflated("größe/ß.txt", text.as_bytes()).sized_behind(signature),
-            deflated("empty", b"").sized_behind(signature),
+    // Go, and programs that write to a pipe: data descriptors.
+    for signature in [DATA_DESCRIPTOR, b""] {
+        let described = [
+            deflated("SKILL.md", b"# One\n").with_descriptor(signature),
+            deflated("größe/ß.txt", text.as_bytes()).with_descriptor(signature),
+            deflated("empty", b"").with_descriptor(signature),
         ];
-        assert_eq!(unpack(&archive(&behind)).unwrap(), expected);
+        assert_eq!(unpack(&archive(&described)).unwrap(), expected);
     }
     // Git: a commit as the comment.
     let git = changed_archive(&files, |_, _, end| end.comment = vec![b'a'; 40]);
@@ -235,7 +243,7 @@ fn unpacks_archives_of_other_programs() {
 fn refuses_hostile_files() {
     let x = || stored("x", b"bytes");
     let d = || deflated("x", b"bytes");
-    let sized_behind = d().sized_behind(SIZES_BEHIND);
+    let described = d().with_descriptor(DATA_DESCRIPTOR);
     let (wrong_sizes, other_name) = (
         Sizes {
             checksum: 1,
@@ -283,16 +291,19 @@ fn refuses_hostile_files() {
         (stored("SKILL.md", b""), "occurs twice"),
         (stored("SKILL.md/x", b""), "occurs twice"),
         (
-            stored("größe", b"").both(|it| it.flags = 0),
+            stored("größe", b"").change_both(|it| it.flags = 0),
             "is not marked as UTF-8",
         ),
-        (x().both(|it| it.flags = 1), "`x` is encrypted"),
-        (x().both(|it| it.flags = 1 << 6), "`x` is encrypted"),
-        (x().both(|it| it.flags = 1 << 13), "`x` is encrypted"),
-        (x().both(|it| it.flags = 1 << 5), "unknown flags: 0x20"),
-        (x().both(|it| it.method = 12), "the method 12"),
-        (x().both(|it| it.method = 9), "the method 9"),
-        (x().both(|it| it.method = 99), "the method 99"),
+        (x().change_both(|it| it.flags = 1), "`x` is encrypted"),
+        (x().change_both(|it| it.flags = 1 << 6), "`x` is encrypted"),
+        (x().change_both(|it| it.flags = 1 << 13), "`x` is encrypted"),
+        (
+            x().change_both(|it| it.flags = 1 << 5),
+            "unknown flags: 0x20",
+        ),
+        (x().change_both(|it| it.method = 12), "the method 12"),
+        (x().change_both(|it| it.method = 9), "the method 9"),
+        (x().change_both(|it| it.method = 99), "the method 99"),
         (x().with(|it| it.disk = 1), "in another part of the archive"),
         (
             x().with(|it| it.moved = 1),
@@ -300,11 +311,11 @@ fn refuses_hostile_files() {
         ),
         // Extra fields: zip64, another name, and truncated ones.
         (
-            x().both(|it| it.extra = b"\x01\x00\x08\x00abcdefgh".to_vec()),
+            x().change_both(|it| it.extra = b"\x01\x00\x08\x00abcdefgh".to_vec()),
             "the extra field 0x0001",
         ),
         (
-            x().both(|it| it.extra = other_name.to_vec()),
+            x().change_both(|it| it.extra = other_name.to_vec()),
             "the extra field 0x7075",
         ),
         (
@@ -312,10 +323,13 @@ fn refuses_hostile_files() {
             "the extra field 0x7075",
         ),
         (
-            x().both(|it| it.extra = b"UT\x05\x00\x03".to_vec()),
+            x().change_both(|it| it.extra = b"UT\x05\x00\x03".to_vec()),
             "ends too early",
         ),
-        (x().both(|it| it.extra = b"U".to_vec()), "ends too early"),
+        (
+            x().change_both(|it| it.extra = b"U".to_vec()),
+            "ends too early",
+        ),
         // The two descriptions differ.
         (
             x().with(|it| it.header.name = b"y".to_vec()),
@@ -347,29 +361,35 @@ fn refuses_hostile_files() {
         ),
         // Wrong sizes and checksums.
         (
-            x().both(|it| it.sizes = wrong_sizes),
-            "the size and checksum",
-        ),
-        (d().both(|it| it.sizes = wrong_sizes), "has another size"),
-        (
-            x().both(|it| it.sizes.unpacked = 4),
+            x().change_both(|it| it.sizes = wrong_sizes),
             "the size and checksum",
         ),
         (
-            x().both(|it| it.sizes.unpacked = 6),
+            d().change_both(|it| it.sizes = wrong_sizes),
+            "has another size",
+        ),
+        (
+            x().change_both(|it| it.sizes.unpacked = 4),
             "the size and checksum",
         ),
         (
-            d().both(|it| it.sizes.unpacked = 4),
-            "the size and checksum",
-        ),
-        (d().both(|it| it.sizes.unpacked = 3), "has another size"),
-        (
-            d().both(|it| it.sizes.unpacked = 6),
+            x().change_both(|it| it.sizes.unpacked = 6),
             "the size and checksum",
         ),
         (
-            x().both(|it| it.sizes.unpacked = u32::MAX),
+            d().change_both(|it| it.sizes.unpacked = 4),
+            "the size and checksum",
+        ),
+        (
+            d().change_both(|it| it.sizes.unpacked = 3),
+            "has another size",
+        ),
+        (
+            d().change_both(|it| it.sizes.unpacked = 6),
+            "the size and checksum",
+        ),
+        (
+            x().change_both(|it| it.sizes.unpacked = u32::MAX),
             "unpacks to too many bytes",
         ),
         (
@@ -389,24 +409,24 @@ fn refuses_hostile_files() {
             packed("x", b"bytes", DEFLATED, deflate(b"bytes")[..3].to_vec()),
             "it is damaged",
         ),
-        // Sizes behind the file.
+        // Data descriptors.
         (
-            x().sized_behind(SIZES_BEHIND),
+            x().with_descriptor(DATA_DESCRIPTOR),
             "its size is given before and after it",
         ),
         (
-            sized_behind
+            described
                 .clone()
                 .with(|it| it.header.sizes = it.listed.sizes),
             "its size is given before and after it",
         ),
         (
-            sized_behind.clone().with(|it| it.behind[4] ^= 1),
+            described.clone().with(|it| it.descriptor[4] ^= 1),
             "another name, size",
         ),
         (
             // Sizes as long as in zip64.
-            sized_behind.with(|it| it.behind.extend([0; 8])),
+            described.with(|it| it.descriptor.extend([0; 8])),
             "bytes or files that its list does not name",
         ),
     ] {
@@ -571,7 +591,7 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
 }
 
 #[test]
-fn refuses_zip64_locator_where_programs_search_it() {
+fn refuses_zip64_locator_where_programs_search_for_it() {
     const LOCATOR: &[u8] = b"PK\x06\x07\0\0\0\0position\x01\0\0\0";
     let commented = || skill().with(|it| it.comment = LOCATOR);
     let extra = skill().with(|it| it.listed.extra = [b"UT\x14\0", LOCATOR].concat());

@@ -350,7 +350,7 @@ fn explain_names_rule_or_reason() {
         (
             &["https://10.0.0.2/"],
             1,
-            &["its host has the address 10.0.0.2, which is not public"],
+            &["the host has the address 10.0.0.2, which is not public"],
         ),
         (
             &["https://[fd00::1]/"],

@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 /// The body of a response. Its request ends when this is dropped.
 ///
 /// A task drives the connection until the request is sent and the reader starts to read. Then the
-/// reader drives it. Otherwise each piece of the body would wake the task, and the task the reader.
+/// reader drives it. Otherwise each piece of the body would wake the task, and the task would wake
+/// the reader.
 pub struct DrivenBody {
     body: Incoming,
     connection: SharedConnection,

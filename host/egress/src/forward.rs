@@ -118,7 +118,7 @@ impl<R: Resolve> Sender<R> {
         outcome.rule = Some(permission.to_string());
         let replacing = headers_and_trailers(request.headers()).find(|name| replaces_target(name));
         if let Some(name) = replacing {
-            let why = format!("its header `{name}` may replace the method, host or path");
+            let why = format!("the request's header `{name}` may replace the method, host or path");
             return Err(denied(&why));
         }
         let method = request.method();
@@ -136,8 +136,8 @@ impl<R: Resolve> Sender<R> {
             let is_range = |name: &&str| RANGES.contains(&&*as_variable(name));
             if let Some(name) = headers_and_trailers(request.headers()).find(is_range) {
                 let why = format!(
-                    "its header `{name}` asks for a part of a response, and its host may receive \
-                     secrets"
+                    "the request's header `{name}` asks for a part of a response, and the host may \
+                     receive secrets"
                 );
                 return Err(denied(&why));
             }

@@ -138,7 +138,7 @@ impl fmt::Display for Denial {
             Self::PlainAsk => f.write_str("`network = \"ask\"` is only for `https`"),
             Self::PrivateAddress(address) => write!(
                 f,
-                "its host has the address {address}, which is not public and not in \
+                "the host has the address {address}, which is not public and not in \
                  `network_private`"
             ),
             Self::Plain => f.write_str(

@@ -85,7 +85,7 @@ pub(crate) async fn serve_at_most<R: Resolve>(
     }
 }
 
-/// Serves one request, until the host closes its socket. That cancels the request.
+/// Serves one request until the host closes the socket, which cancels the request.
 async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Result<()> {
     // hyper notices only by reading that the host has closed the socket. It does not read while a
     // server accepts no more of a request's body.

@@ -1,5 +1,5 @@
-//! Bundle files: locked components and skills with their manifests, signatures and lock in one file,
-//! for machines without a network.
+//! Bundle files: locked components and skills with their manifests, signatures and lock file, in
+//! one file for machines without a network.
 //!
 //! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the sigstore
 //! bundles of their signatures, and a lock file with the media type [`LOCK`]. Another sigstore bundle
@@ -169,9 +169,9 @@ fn append<W: Write>(tar: &mut Builder<W>, name: &str, bytes: &[u8]) -> anyhow::R
     Ok(tar.append(&header, bytes)?)
 }
 
-/// A bundle file with a checked index, signature and lock.
+/// A bundle file with a checked index, signature and lock file.
 ///
-/// It has exactly the blobs of the lock. Their bytes are checked when they are read.
+/// It has exactly the blobs that the lock file names. Their bytes are checked when they are read.
 #[derive(Debug)]
 pub struct BundleFile {
     files: Files,

@@ -21,7 +21,7 @@ use crate::store::Store;
 /// Fetches a skill into the store, and unpacks it there under this name.
 ///
 /// Returns its entry for the lock file, and its files. With `locked`, accepts only the locked files.
-/// One of `signers` must have signed a package of a registry, unless `signers` is `None`.
+/// A package from a registry must be signed by one of `signers`, unless `signers` is `None`.
 /// Unpacks nothing that is in `denied`.
 ///
 /// # Errors

@@ -66,7 +66,8 @@ const MAX_LIST: usize = 8 << 20;
 /// The maximum number of bytes of git's message that an error shows.
 const MAX_MESSAGE: usize = 512;
 
-/// A shell script that limits files (in units of 512 bytes) and memory (in KiB), then runs git.
+/// A shell script that limits files (in units of 512 bytes), memory (in KiB) and processor time (in
+/// seconds), then runs git.
 const LIMIT_SCRIPT: &str =
     r#"ulimit -f "$0" && ulimit -v "$1" && ulimit -t 300 && shift && exec "$@""#;
 

@@ -31,7 +31,7 @@
 //! - `package`: pulls a package, and checks a locked one.
 //! - `fetch`: gets a skill from its source into the store.
 //! - `push`: pushes and signs a package.
-//! - `bundle_file`: packages and their lock in one file, for machines without a network.
+//! - `bundle_file`: packages and their lock file in one file, for machines without a network.
 //!
 //! Only `add`, `update`, `fetch` and `push` use the client. A host loads packages only from the store.
 //!

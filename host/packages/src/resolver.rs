@@ -1,7 +1,7 @@
 //! Restricts the addresses that requests go to.
 //!
 //! The operator names the registry, so all its addresses are allowed. The registry names the targets
-//! of redirects, which must not be more private than the registry.
+//! of redirects, whose addresses must be public, or addresses of the registry.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,8 @@ pub(crate) enum Target {
     Registry,
     /// The target of a redirect.
     Redirect,
-    /// A token service that is not the registry. A private registry may have one beside it.
+    /// A token service that is not the registry. If the registry is in a private network, the
+    /// service can be in one too.
     TokenService,
 }
 

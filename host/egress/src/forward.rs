@@ -164,7 +164,7 @@ impl<R: Resolve> Sender<R> {
         }
         head.headers.remove(OUTCOME);
         // In HTTP/1.0, a body ends with its connection, so the host could mistake a truncated body for
-        // a whole one.
+        // a complete one.
         head.version = Version::HTTP_11;
         // The extensions have the reason phrase, which can contain a secret.
         head.extensions.clear();

@@ -614,7 +614,7 @@ mod tests {
         assert_eq!(other.list().unwrap(), setup.store.list().unwrap());
         let signers = [setup.key.public().into()];
         verify_locked(&entry, Some(&signers), &other).unwrap();
-        // A signer counts only if it was verified.
+        // A signer that was not verified is not returned.
         let entry = file.lock_file().components.find("csv").unwrap();
         let unchecked = file.verify(entry, None, &DenyList::default()).unwrap();
         assert_eq!(

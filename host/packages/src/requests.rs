@@ -1,7 +1,7 @@
 //! The requests of agents for packages: a file that only grows, with a JSON object in each line.
 //!
 //! A confined process appends through the broker, so it can neither change nor remove lines. It can
-//! append any request, so only requests for packages of the operator's catalog count.
+//! append any request, so requests for packages outside the operator's catalog are ignored.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(numbers(), [line(1, "csv"), line(3, "zip")]);
         let requests = file.read(&catalog).unwrap();
         assert_eq!((requests.ignored, &*requests.pending[0].why), (1, "a"));
-        // A line that starts like a request never counts as the operator's.
+        // A line that starts like a request is never read as an entry of the operator.
         let forged = format!("{{\"request\":\"x\",\"added\":\"{}\"}}\n", csv.reference);
         let mut appended = std::fs::read(file.path()).unwrap();
         appended.extend(forged.as_bytes());

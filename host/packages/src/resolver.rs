@@ -115,16 +115,17 @@ mod tests {
     #[test]
     fn redirects_reach_no_address_more_private_than_registry() {
         let registry = RegistryAddresses::default();
-        let own = CheckedResolver::new(Target::Registry, Arc::clone(&registry));
+        let direct = CheckedResolver::new(Target::Registry, Arc::clone(&registry));
         let redirect = CheckedResolver::new(Target::Redirect, registry);
         let check = |resolver: &CheckedResolver, uri: &str, address: &str| {
             let addresses = [SocketAddr::new(address.parse().unwrap(), 443)];
             resolver.check(&uri.parse().unwrap(), &addresses).is_ok()
         };
-        assert!(check(&own, "https://registry.example", "10.0.0.5"));
+        assert!(check(&direct, "https://registry.example", "10.0.0.5"));
         let both =
             ["93.184.216.34", "10.0.0.7"].map(|it| SocketAddr::new(it.parse().unwrap(), 443));
-        own.check(&"https://registry.example".parse().unwrap(), &both)
+        direct
+            .check(&"https://registry.example".parse().unwrap(), &both)
             .unwrap();
         for (uri, address, is_allowed) in [
             ("https://cdn.example", "93.184.216.34", true),
@@ -159,13 +160,13 @@ mod tests {
             ("127.0.0.1", "10.0.0.6", false),
         ] {
             let addresses = RegistryAddresses::default();
-            let own = CheckedResolver::new(Target::Registry, Arc::clone(&addresses));
+            let direct = CheckedResolver::new(Target::Registry, Arc::clone(&addresses));
             let service = CheckedResolver::new(Target::TokenService, addresses);
-            assert!(check(&own, "https://registry.example", registry));
+            assert!(check(&direct, "https://registry.example", registry));
             let found = check(&service, "https://tokens.example", address);
             assert_eq!(found, is_allowed, "{registry} {address}");
         }
-        assert!(!check(&own, "http://localhost", "10.0.0.5"));
-        assert!(check(&own, "http://localhost", "127.0.0.1"));
+        assert!(!check(&direct, "http://localhost", "10.0.0.5"));
+        assert!(check(&direct, "http://localhost", "127.0.0.1"));
     }
 }

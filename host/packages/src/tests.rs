@@ -630,9 +630,9 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
 
 /// Returns a response that ends after `length` bytes of its body.
 fn broken(status: &str, headers: &[(&str, &str)], body: &[u8], length: usize) -> Option<Answer> {
-    let whole = answer(status, headers, body);
+    let complete = answer(status, headers, body);
     Some(Answer::Raw(
-        whole[..whole.len() - body.len() + length].to_vec(),
+        complete[..complete.len() - body.len() + length].to_vec(),
     ))
 }
 
@@ -895,7 +895,7 @@ fn refuses_signatures_of_other_artifacts() {
     setup.registry.put_manifest(&old, &manifest(&[]));
     setup.registry.put_manifest(&fallback(&digest), &listed);
     assert!(setup.error(Some(&keys)).contains("cosign's old format"));
-    // The same manifest counts once.
+    // The same manifest is read once.
     list["manifests"] = Value::Array(vec![list["manifests"][0].clone(); 33]);
     setup.registry.put_manifest(&fallback(&digest), &list);
     assert!(

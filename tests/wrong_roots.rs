@@ -192,7 +192,7 @@ fn check_accepts_skill_md_skill_and_root() {
             &["other"],
             0,
             &[
-                "other/c:3: warning: `description` has a hidden character, U+200B first: ",
+                "other/c:3: warning: `description` has the hidden character U+200B: ",
                 "other/c:5: warning: the body refers to `scripts/x.py`, but ",
             ],
             1,

@@ -96,7 +96,7 @@ pub struct Skill {
     /// The description from the frontmatter, cut at the specification's limit, or else the
     /// first paragraph. May be empty.
     pub description: String,
-    /// The name of the skill's documentation file, if it has one.
+    /// The file name of the skill's SKILL.md, in its actual spelling, if the skill has one.
     pub file: Option<String>,
     /// The skill's faults, for the operator. The skill can still be read.
     pub problems: Vec<String>,
@@ -282,8 +282,8 @@ impl Catalog {
         None
     }
 
-    /// Returns problems for the operator: entries that cannot be skills, and skills with another
-    /// name than their folder. Does not read the skills.
+    /// Returns problems for the operator: entries that cannot be skills, and skills whose name is not
+    /// their folder's name. Does not read the skills.
     pub fn problems(&self) -> Vec<String> {
         self.scan(|_| false).problems
     }

@@ -1,6 +1,7 @@
 //! Checks of a skill against the Agent Skills specification.
 //!
-//! This file has the rules for SKILL.md, and the findings. Files in `check/` have the others:
+//! This file has the type of a finding, and the rules for SKILL.md that are not in a file of
+//! `check/`. Those files have:
 //!
 //! - `name.rs`: names
 //! - `disputes.rs`: rules on which the specification and its reference validator disagree
@@ -46,21 +47,21 @@ pub use placeholders::{Placeholder, PlaceholderKind, placeholders};
 pub use rule::Rule;
 pub use rules::rules;
 
-/// The maximum characters of a `description`, from the specification.
+/// The maximum number of characters in a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// The maximum characters of `compatibility`, from the specification.
+/// The maximum number of characters in `compatibility`, from the specification.
 pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 
-/// The recommended maximum lines of a SKILL.md, from the specification: an agent loads the
-/// whole file into its context.
+/// The number of lines that a SKILL.md should stay below, from the specification: an agent loads
+/// the whole file into its context.
 pub const RECOMMENDED_LINES: usize = 500;
 
-/// The recommended maximum tokens of a body, from the specification.
+/// The number of tokens that a body should stay below, from the specification.
 pub const RECOMMENDED_TOKENS: usize = 5000;
 
-/// The characters per token for an estimate: about right for English prose, too many for
-/// code and most other scripts.
+/// The number of characters per token, to estimate the tokens of a body. It is about right for
+/// English prose, and too high for code and most other languages.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// The rules of this file.
@@ -140,7 +141,7 @@ const RULES: &[Rule] = &[
     ),
     Rule::error(
         "file-name",
-        "The documentation file is not named `SKILL.md`.",
+        "The file with the skill's instructions is not named `SKILL.md`.",
         "Rename it. Most programs open exactly `SKILL.md`.",
     ),
     Rule::warning(
@@ -216,7 +217,7 @@ impl Finding {
     }
 }
 
-/// Checks a skill, given its folder's name, and the name and text of its documentation file.
+/// Checks a skill, given its folder's name, and the name and text of its SKILL.md.
 /// Returns the findings sorted by line; those about the whole file come first.
 pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let reading = frontmatter::read(text);
@@ -325,7 +326,7 @@ fn description_finding(field: Option<&Field<String>>) -> Option<Finding> {
         let message = "`description` is empty: say what the skill does and when to use it";
         return Some(Finding::error(rule, Some(field.line), message.to_owned()));
     }
-    too_long(
+    length_finding(
         "description",
         field,
         MAX_DESCRIPTION_CHARS,
@@ -341,10 +342,15 @@ fn compatibility_finding(field: Option<&Field<String>>) -> Option<Finding> {
         let message = format!("{message} {BY_SPECIFICATION}");
         return Some(Finding::error(rule, Some(field.line), message));
     }
-    too_long("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
+    length_finding("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
 }
 
-fn too_long(key: &str, field: &Field<String>, max: usize, rule: &'static str) -> Option<Finding> {
+fn length_finding(
+    key: &str,
+    field: &Field<String>,
+    max: usize,
+    rule: &'static str,
+) -> Option<Finding> {
     let chars = field.value.chars().count();
     (chars > max).then(|| {
         let message = format!("`{key}` has {chars} characters: at most {max} are allowed");
@@ -532,7 +538,7 @@ mod tests {
                 "---\nname: a\ndescription: b\nallowed-tools:\n  - Cloud Tools/read\n  - Bash(git \
                  log)\ndisableModelInvocation: true\nallowed_tools: x\n---\nx"
                     .to_owned(),
-                "4 warning allowed-tools-list: `allowed-tools` is a list, not text with blanks between the tools: some of these have blanks (by the specification; its reference validator accepts a list on several lines)\n\
+                "4 warning allowed-tools-list: `allowed-tools` is a list, not text with blanks between the tools: some names of tools contain blanks (by the specification; its reference validator accepts a list on several lines)\n\
                  7 error key-unknown: `disableModelInvocation` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `disable-model-invocation` (by the reference validator; the specification does not say)\n\
                  8 error key-unknown: `allowed_tools` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `allowed-tools` (by the reference validator; the specification does not say)\n",
             ),

@@ -1,4 +1,4 @@
-//! The encoding of a SKILL.md: its bytes as text, or why they are not UTF-8.
+//! Decodes the bytes of a SKILL.md, which must be UTF-8, or says what is wrong with them.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodingFault {
-    /// It is UTF-16, as some shells write.
+    /// The file is UTF-16, as some shells write it.
     Utf16,
-    /// It is UTF-32.
+    /// The file is UTF-32.
     Utf32,
-    /// It is not UTF-8, and may be Latin-1.
+    /// The file is not UTF-8, and may be Latin-1.
     NotUtf8 {
         /// The line of the first wrong byte, from 1.
         line: u32,

@@ -1,4 +1,4 @@
-//! Reading the entries of a folder one by one through its handle. The guard decides whether
+//! Reads the entries of a folder one by one through its handle. The guard decides whether
 //! an entry may be opened.
 
 use std::ffi::{OsStr, OsString};

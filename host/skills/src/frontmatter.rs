@@ -3,7 +3,7 @@
 //! [`read`] tries YAML first, and a lenient parser if the YAML is invalid. Each step has a
 //! file: `split` (fences and body), `yaml` (strict), `lenient` and `text` (line by line),
 //! `fields` (keys to fields, and their types). [`read_json`] is for callers that forward
-//! frontmatter: it is strict and complete.
+//! frontmatter: it returns all keys, and refuses invalid YAML.
 //!
 //! `check` has the rules of the Agent Skills specification; here a frontmatter without a
 //! name is fine. The input is text and may be hostile, so every step is bounded by
@@ -24,13 +24,13 @@ use serde_json::{Map, Value};
 
 use crate::text::line::Line;
 
-/// The maximum bytes of frontmatter. Guards against: a skill that makes a listing parse
+/// The maximum size of frontmatter, in bytes. Guards against: a skill that makes a listing parse
 /// megabytes. The specification's limits add up to less than two kilobytes. A caller that
 /// does not need the body reads only this much and the two fence lines.
 pub const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
 
-/// The maximum characters that a message quotes from a skill. Guards against: a message as
-/// long as a file.
+/// The maximum number of characters that a message quotes from a skill. Guards against: a message
+/// as long as a file.
 const MAX_QUOTED_CHARS: usize = 80;
 
 /// The keys of the format, in the specification's order.
@@ -90,7 +90,7 @@ pub struct Frontmatter {
 
 impl Frontmatter {
     /// Returns whether the author hides the skill from models, with the boolean `true` of YAML
-    /// 1.2. The text `"true"` does not count.
+    /// 1.2. The text `"true"` has no effect.
     pub fn disables_model_invocation(&self) -> bool {
         let mut pairs = self.unknown.iter();
         let pair = pairs.find(|pair| pair.key == DISABLE_MODEL_INVOCATION);
@@ -107,9 +107,9 @@ pub enum ProblemKind {
     TooLarge,
     /// The YAML is invalid. It was parsed line by line.
     NotYaml,
-    /// A key is repeated. The first one counts.
+    /// A key occurs twice. The first one is used.
     DuplicateKey,
-    /// A value is a number, boolean, date or null instead of text. Its source text counts.
+    /// A value is a number, boolean, date or null instead of text. Its source text is used.
     NotText,
     /// A value is a list or map instead of text, or text instead of a map.
     WrongType,
@@ -190,10 +190,13 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
 
 /// Parses YAML that is one object, such as another program's lock file, as JSON.
 ///
-/// Fails like [`read_json`], and for more than [`MAX_FRONTMATTER_BYTES`]. The error names the line.
+/// Fails like [`read_json`], and for more than [`MAX_FRONTMATTER_BYTES`]. An error in the YAML
+/// names its line.
 pub fn read_yaml(text: &str) -> Result<Map<String, Value>, String> {
     if text.len() > MAX_FRONTMATTER_BYTES {
-        return Err(format!("it has more than {MAX_FRONTMATTER_BYTES} bytes"));
+        return Err(format!(
+            "the YAML has more than {MAX_FRONTMATTER_BYTES} bytes"
+        ));
     }
     yaml::object(text, 1).map_err(|error| {
         format!(

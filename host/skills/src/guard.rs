@@ -1,6 +1,6 @@
-//! The guard: checks a path before it opens it, and opens only regular files and folders of
-//! a skill. Opening a FIFO would block, opening a device may have side effects, and another
-//! mount or a hard link may be somebody else's file.
+//! The guard: checks what a path leads to before opening it, and opens only regular files and
+//! folders of a skill. Opening a FIFO would block, opening a device may have side effects, and
+//! another mount or a hard link may be somebody else's file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -123,8 +123,8 @@ impl Folder {
         }
     }
 
-    /// Returns the same folder with lists that leave out some names at any depth. Paths with such
-    /// names can still be opened.
+    /// Returns the same folder, whose lists leave out entries with these names at any depth. Paths
+    /// with such names can still be opened.
     pub fn without(&self, names: &OmittedNames) -> Self {
         Self {
             omitted: Some(names.clone()),
@@ -356,7 +356,7 @@ pub(crate) fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
 ///
 /// Call it after the count: a removed name never returns to an open handle, so a name that
 /// still exists was counted. The kernel adds ` (deleted)` to the path of a removed file. A file
-/// whose real name ends in this counts as removed too.
+/// whose real name ends in this is treated as removed too.
 fn has_name(file: &OwnedFd) -> bool {
     let path = host_path(file.as_fd());
     path.is_ok_and(|path| !path.as_os_str().as_bytes().ends_with(b" (deleted)"))
@@ -389,9 +389,9 @@ pub struct FileStatus {
     pub links: u64,
     /// The size in bytes.
     pub size: u64,
-    /// Seconds and nanoseconds, as in [`FileStatus::changed`].
+    /// The time of the last access, in seconds and nanoseconds.
     pub accessed: (i64, u32),
-    /// Seconds and nanoseconds, as in [`FileStatus::changed`].
+    /// The time of the last change of contents, in seconds and nanoseconds.
     pub modified: (i64, u32),
     identity: FileIdentity,
 }

@@ -12,9 +12,9 @@ use crate::guard::Folder;
 use crate::paragraph;
 use crate::skill_md;
 
-/// The maximum bytes of a SKILL.md that a listing reads: the limit on frontmatter plus a
-/// margin.
-const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
+/// The number of bytes that a listing reads from the start of a SKILL.md: the limit on frontmatter
+/// plus a margin.
+const START_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
 /// Describes the skill in a folder.
 ///
@@ -87,8 +87,8 @@ pub(super) fn read_start(folder: &Folder) -> io::Result<Option<Start>> {
         return Ok(None);
     };
     let mut bytes = Vec::new();
-    file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
-    let is_cut = bytes.len() as u64 == FRONTMATTER_BYTES;
+    file.take(START_BYTES).read_to_end(&mut bytes)?;
+    let is_cut = bytes.len() as u64 == START_BYTES;
     Ok(Some((name, encoding::decode(bytes, is_cut))))
 }
 

@@ -8,7 +8,7 @@ use crate::guard::Folder;
 
 /// The maximum number of cached folders. Each uses a file descriptor, and keeps the disk space of a
 /// removed folder in use.
-const FOLDERS: usize = 8;
+const MAX_FOLDERS: usize = 8;
 
 /// The cache uses at most 1 / `DESCRIPTORS_DIVISOR` of the process's file descriptors.
 const DESCRIPTORS_DIVISOR: usize = 32;
@@ -38,7 +38,7 @@ impl FolderCache {
     /// Creates a cache for a process with this limit on file descriptors.
     pub(super) fn new(descriptors: usize) -> Self {
         Self {
-            max: FOLDERS.min(descriptors / DESCRIPTORS_DIVISOR),
+            max: MAX_FOLDERS.min(descriptors / DESCRIPTORS_DIVISOR),
             folders: Mutex::default(),
         }
     }

@@ -1,4 +1,5 @@
-//! How long cached names of skills stay valid, and the pauses between searches for unknown names.
+//! Decides how long cached names of skills stay valid, and how long to pause between searches for
+//! unknown names.
 
 use std::time::{Duration, Instant};
 

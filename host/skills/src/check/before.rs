@@ -19,7 +19,7 @@ pub(super) fn finding(text: &str) -> Finding {
         Some((what, line)) => {
             let message = format!(
                 "there is no frontmatter, which must start on the first line: {what} before its \
-                 first `---`; remove that"
+                 first `---`; start the file with this `---`"
             );
             Finding::error(rule, Some(line), message)
         }

@@ -1,6 +1,6 @@
 //! Finds files of a skill that its body names in inline code, such as `scripts/run.py`. Most paths
-//! in code mean files of the user, so a path counts only if it starts with a usual folder
-//! of skills. Nine public collections have 2,000 such paths. Of 50 that lead to no file, 47 were
+//! in code mean files of the user, so only paths that start with a usual folder of skills are
+//! checked. Nine public collections have 2,000 such paths. Of 50 that lead to no file, 47 were
 //! real mistakes.
 
 use std::borrow::Cow;
@@ -19,9 +19,9 @@ const FOLDERS: [&str; 7] = [
     "examples",
 ];
 
-/// Words in lines that give an example, in lower case. The Chinese ones mean "example", "for
+/// Phrases that mark a line as an example, in lower case. The Chinese ones mean "example", "for
 /// example" and "would help".
-const EXAMPLE_WORDS: [&str; 9] = [
+const EXAMPLE_PHRASES: [&str; 9] = [
     "example:",
     "examples:",
     "for example",
@@ -66,8 +66,8 @@ fn line_around(text: &str, at: usize) -> &str {
 /// Returns whether a line gives an example. Examples often name files of other skills.
 fn gives_an_example(line: &str) -> bool {
     let line = line.replace('*', "").to_lowercase();
-    let mut words = EXAMPLE_WORDS.iter();
-    words.any(|words| line.contains(words))
+    let mut phrases = EXAMPLE_PHRASES.iter();
+    phrases.any(|phrase| line.contains(phrase))
 }
 
 /// Returns the path in a word of code, if the word can name a file of the skill.

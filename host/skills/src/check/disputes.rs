@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "byte-order-mark",
         "SKILL.md starts with a byte order mark.",
-        "Save the file as UTF-8 without it. The reference validator then finds no frontmatter.",
+        "Save the file as UTF-8 without it. The reference validator finds no frontmatter after it.",
     ),
     Rule::warning(
         "line-ends",
@@ -26,8 +26,9 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "frontmatter-dashes",
-        "`---` is in the frontmatter, or its last line has more than `---`.",
-        "Leave other `---` out. The reference validator ends the frontmatter at the first one.",
+        "The frontmatter contains `---`, or has blanks or text beside the `---` that ends it.",
+        "Leave `---` out, or write it alone on the last line. The reference validator ends the \
+         frontmatter at the first one.",
     ),
     Rule::warning(
         "frontmatter-dots",
@@ -46,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "yaml-escape",
-        "Half of a surrogate pair is escaped.",
+        "An escape stands for half of a surrogate pair.",
         "Write the character itself.",
     ),
 ];
@@ -82,8 +83,8 @@ pub(super) fn deciding_note(problem: &Problem) -> &'static str {
 
 /// Returns findings for text that the reference validator parses differently.
 ///
-/// It splits the file before parsing YAML: `---` must be the very first characters, and the next
-/// `---` anywhere ends the frontmatter. It also supports less of YAML.
+/// The validator splits the file before parsing YAML: `---` must be the very first characters, and
+/// the next `---` anywhere ends the frontmatter. It also supports less of YAML.
 pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let split = &reading.split;
     let mut findings = Vec::new();
@@ -160,15 +161,15 @@ fn yaml_findings(
     }
     let mut lines = yaml.lines().zip(Split::YAML_LINE..);
     if let Some((_, line)) = lines.find(|(line, _)| key_of(line) == Some("<<")) {
-        let message = "only the reference validator merges the map after `<<`, and it refuses \
-                       any other value: leave it out";
+        let message = "only the reference validator merges the map after `<<`, and refuses any \
+                       other value there: leave `<<` out";
         add("yaml-merge", line, message);
     }
     for problem in &reading.problems {
         let at = problem.line.saturating_sub(Split::YAML_LINE) as usize;
         if problem.kind == ProblemKind::NotYaml && yaml.lines().nth(at).is_some_and(has_surrogate) {
-            let message = "half of a surrogate pair is escaped (U+D800 to U+DFFF), which only \
-                           the reference validator accepts: write the character";
+            let message = "an escape stands for half of a surrogate pair (U+D800 to U+DFFF), which \
+                           only the reference validator accepts: write the character";
             add("yaml-escape", problem.line, message);
         }
     }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn first_of_repeated_keys_counts() {
+    fn uses_first_of_duplicate_keys_that_hide_skill() {
         for (first, second, disables) in [("true", "false", true), ("false", "true", false)] {
             let key = "disable-model-invocation";
             let found = shown(&format!("{key}: {first}\n{key}: {second}"));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn key_counts_in_frontmatter_that_is_not_yaml() {
+    fn reads_key_that_hides_skill_in_invalid_yaml() {
         for (yaml, disables) in [
             ("license: see: there\ndisable-model-invocation: true", true),
             (

@@ -1,5 +1,5 @@
-//! Checks a skill in its folder: its SKILL.md, and whether the files exist that the body refers
-//! to. Reads everything through the folder's handle and the guard, because the skill may be
+//! Checks a skill in its folder: its SKILL.md, and that the files to which its body refers exist.
+//! Reads everything through the folder's handle and the guard, because the skill may be
 //! hostile.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::guard::{Folder, HardLinks};
 use crate::omitted::OmittedNames;
 use crate::skill_md::{self, is_skill_md};
 
-/// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
+/// The maximum size of a SKILL.md that is checked, in bytes. The limit of the tools is lower.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// The rules for the folder and the file itself.
@@ -123,7 +123,7 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<(Vec<Finding>, BTre
     for reference in &references {
         let exists = |path: &str| folder.lookup(Path::new(path), true).is_ok();
         let path = &*reference.path;
-        // A link such as `[text](url)` explains a format.
+        // A link such as `[text](url)` shows how to write links; no file is meant.
         let may_be_file = path.contains(['.', '/']);
         if may_be_file && !exists(path) && !example_of(path).is_some_and(|path| exists(&path)) {
             let first = missing.entry(&reference.path).or_insert(reference.line);

@@ -1,5 +1,6 @@
-//! Text that people and programs read differently: hidden characters in names and descriptions,
-//! and descriptions that repeat a word. `hidden/document.rs` searches whole files.
+//! Checks names and descriptions for hidden characters, which a model reads but a person does not
+//! see, and descriptions for words that occur too often. `hidden/document.rs` searches whole files
+//! for hidden text.
 
 mod characters;
 pub(super) mod document;
@@ -15,12 +16,13 @@ use crate::paragraph;
 
 use characters::hidden_characters;
 
-/// The maximum number of times that a description may repeat a word. The maximum in 1,353
+/// The maximum number of times that a word may occur in a description. The highest number in 1,353
 /// public skills is 12.
-const MAX_REPEATS: usize = 15;
+const MAX_OCCURRENCES: usize = 15;
 
-/// The number of repeats that is too high for a word that is a third of a description or more.
-const FEW_REPEATS: usize = 6;
+/// The minimum number of occurrences of a word that is reported because it makes up a third of a
+/// description's words, or more.
+const MIN_DOMINANT_OCCURRENCES: usize = 6;
 
 /// The rules for misleading text.
 pub(super) const RULES: &[Rule] = &[
@@ -31,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "description-repeats",
-        "`description` repeats a word many times.",
+        "`description` has the same word many times.",
         "Say it once. Repeating a word to rank higher misleads a model.",
     ),
 ];
@@ -51,7 +53,7 @@ pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
                 return;
             };
             let line = reading.split.body_line;
-            let what = "the paragraph in place of a missing description";
+            let what = "the first paragraph, which is used as the description,";
             (what, Field { value, line })
         }
     };
@@ -62,14 +64,12 @@ pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
 fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     let hidden = hidden_characters(&field.value);
     let (_, first) = hidden.first()?;
-    let count = match hidden.len() {
-        1 => "a hidden character".to_owned(),
-        many => format!("{many} hidden characters"),
+    let first = format!("U+{:04X}", u32::from(*first));
+    let characters = match hidden.len() {
+        1 => format!("the hidden character {first}"),
+        many => format!("{many} hidden characters, the first of which is {first}"),
     };
-    let message = format!(
-        "{what} has {count}, U+{:04X} first: a person does not see what a model reads",
-        u32::from(*first)
-    );
+    let message = format!("{what} has {characters}: a person does not see what a model reads");
     Some(Finding::warning("text-hidden", Some(field.line), message))
 }
 
@@ -77,25 +77,32 @@ fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     let text = field.value.to_lowercase();
     let words = text.split(|c: char| !c.is_alphanumeric());
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    let mut all = 0;
+    let mut total = 0;
     for word in words.filter(|word| word.chars().nth(2).is_some()) {
         *counts.entry(word).or_default() += 1;
-        all += 1;
+        total += 1;
     }
     // If several words have the highest count, the first in alphabetical order is reported.
     let (word, count) = counts
         .into_iter()
         .max_by_key(|(word, count)| (*count, std::cmp::Reverse(*word)))?;
-    let is_too_many = count > MAX_REPEATS || count >= FEW_REPEATS && count * 3 >= all;
-    is_too_many.then(|| {
-        let message = format!(
-            "{what} has {} {count} times in {all} words: at most {MAX_REPEATS} times, \
-             and less than a third of the words, are expected; repeating a word to rank higher \
-             misleads a model",
-            quoted(word)
-        );
-        Finding::warning("description-repeats", Some(field.line), message)
-    })
+    let excess = if count > MAX_OCCURRENCES {
+        format!("at most {MAX_OCCURRENCES} times are expected")
+    } else if count >= MIN_DOMINANT_OCCURRENCES && count * 3 >= total {
+        format!("that is a third or more of its {total} words with at least 3 characters")
+    } else {
+        return None;
+    };
+    let message = format!(
+        "{what} has the word {} {count} times: {excess}; repeating a word to rank higher misleads \
+         a model",
+        quoted(word)
+    );
+    Some(Finding::warning(
+        "description-repeats",
+        Some(field.line),
+        message,
+    ))
 }
 
 #[cfg(test)]
@@ -119,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_hidden_characters_that_no_script_needs() {
+    fn reports_hidden_characters_that_no_language_needs() {
         let hidden = ["text-hidden"];
         for (description, expected) in [
             ("Reads PDF\nfiles.\t数据 café", &[][..]),
@@ -158,12 +165,12 @@ mod tests {
             line: 3,
         };
         let finding = hidden_finding("`description`", &field).unwrap();
-        let message = "`description` has 2 hidden characters, U+E0041 first";
+        let message = "`description` has 2 hidden characters, the first of which is U+E0041: ";
         assert!(finding.message.starts_with(message), "{}", finding.message);
     }
 
     #[test]
-    fn checks_the_paragraph_in_place_of_a_description() {
+    fn checks_first_paragraph_that_is_used_as_description() {
         for (frontmatter, expected) in [
             ("name: a\ndescription: Adds.", None),
             ("name: a", Some(4)),

@@ -1,5 +1,5 @@
-//! The Markdown files that a SKILL.md refers to, and the files that those files name. A model reads
-//! them like the SKILL.md. Searches them for hidden text and further references, within bounds.
+//! Searches the Markdown files that a SKILL.md refers to, and the files that those files name, for
+//! hidden text and further references, within bounds. A model reads them like the SKILL.md.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io::Read as _;
@@ -14,11 +14,11 @@ use crate::guard::Folder;
 /// The maximum number of files to read. The maximum in six public collections is 43.
 const MAX_FILES: usize = 200;
 
-/// The maximum bytes of a file to search.
+/// The maximum size of a searched file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The maximum bytes to search in all files of a skill. Guards against: minutes of work for one
-/// skill.
+/// The maximum total size of a skill's searched files, in bytes. Guards against: minutes of work
+/// for one skill.
 const MAX_ALL_BYTES: u64 = 16 << 20;
 
 /// The maximum number of other files that a message counts, as in "`c.md` and 3 other files".
@@ -70,7 +70,7 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// Adds the file at a normal path, if it is a Markdown file other than SKILL.md.
+    /// Adds the file at a [`normalised`] path, if it is a Markdown file other than SKILL.md.
     fn add(&mut self, path: PathBuf, line: u32, is_reference: bool) {
         let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
         if is_markdown(&path) && !is_skill_md && self.seen.insert(path.clone()) {
@@ -206,7 +206,7 @@ pub(super) fn findings<'a>(
         };
         let mut found = document::file_findings(&text);
         if linked.is_reference {
-            found.extend(chain_finding(
+            found.extend(depth_finding(
                 folder,
                 &linked.path,
                 &text,
@@ -257,7 +257,7 @@ fn limit_findings(
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
 /// Subtracts its look-ups from `lookups_left`, the number that the skill can still use.
-fn chain_finding(
+fn depth_finding(
     folder: &Folder,
     file: &Path,
     text: &str,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_that_it_did_not_look_up_all_names() {
+    fn reports_names_beyond_limit_of_lookups() {
         let many: Vec<String> = (0..=MAX_LOOKUPS).map(|n| format!("{n}.md")).collect();
         for (files, line) in [
             (vec![skill(&format!("a\n{}", many.join(" ")))], 6),

@@ -42,7 +42,7 @@ pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
     relative_links(body, body_line).filter(|reference| !leads_out(&reference.path))
 }
 
-/// Returns the findings for references out of the skill's folder.
+/// Returns the findings for references that lead out of the skill's folder.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     relative_links(split.body, split.body_line)
         .filter(|reference| leads_out(&reference.path))
@@ -110,8 +110,8 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
     found.take(MAX_REFERENCES)
 }
 
-/// Returns a destination as a relative path. Returns `None` for URLs, anchors, absolute paths and
-/// templates.
+/// Returns a destination as a relative path. Returns `None` for URLs, anchors, absolute paths,
+/// templates, and paths with a backslash or control character.
 ///
 /// Decodes escapes first, because they can hide a scheme or a leading slash.
 fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
@@ -158,7 +158,7 @@ fn decoded(path: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// Returns the byte of two leading hexadecimal digits.
+/// Returns the byte that the first two hexadecimal digits stand for.
 fn hex_byte(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()

@@ -10,7 +10,7 @@ pub(super) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
 }
 
-/// Returns where a text has inline code, with its backticks.
+/// Returns the byte range of each inline code in a text, including its backticks.
 pub(super) fn inline_code(text: &str) -> impl Iterator<Item = Range<usize>> {
     let events = parser(text).into_offset_iter();
     events.filter_map(|(event, range)| matches!(event, Event::Code(_)).then_some(range))

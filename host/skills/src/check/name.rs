@@ -6,7 +6,7 @@ use super::disputes::BY_SPECIFICATION;
 use super::{Finding, Rule};
 use crate::frontmatter::{Field, quoted};
 
-/// The maximum characters of a name, from the specification.
+/// The maximum number of characters in a name, from the specification.
 const MAX_NAME_CHARS: usize = 64;
 
 /// The rules for a name.
@@ -75,7 +75,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         let message = format!(
             "`name` is {shown}: not every host accepts letters other than `a` to `z`, such \
              as {quoted_char} (the specification says `a-z`; its reference validator accepts the \
-             letters of every script)"
+             letters of every language)"
         );
         into.push(Finding::warning("name-ascii", line, message));
     }
@@ -88,7 +88,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         let folder = quoted(folder_name);
         let accents = if name.contains(is_accent) != folder_name.contains(is_accent) {
             " (one has a letter and its accent as two characters; the reference validator \
-                 treats both as the same)"
+                 treats the two names as the same)"
         } else {
             ""
         };

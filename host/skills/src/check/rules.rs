@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_has_its_own_id_and_texts() {
+    fn rules_have_unique_ids_and_full_sentences() {
         let mut ids = BTreeSet::new();
         for rule in rules() {
             let Rule {

@@ -11,10 +11,10 @@ pub(super) struct YamlEntry<'a> {
     pub(super) value: YamlValue<'a>,
 }
 
-/// A value, by its notation.
+/// A value, as one of the notations of YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlValue<'a> {
-    /// Text: quoted, or a block.
+    /// Text in quotes, or in a block after `|` or `>`.
     Text(Cow<'a, str>),
     /// Unquoted text, which YAML may interpret as a number, a boolean or null.
     Plain(Cow<'a, str>),

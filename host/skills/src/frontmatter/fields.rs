@@ -6,25 +6,25 @@
 use super::entry::{YamlEntry, YamlValue};
 use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
 
-/// Assigns entries to fields. If a key is repeated, the first one counts.
+/// Assigns entries to fields. Uses the first of several entries with the same key.
 pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
     let mut found = Frontmatter::default();
     for entry in entries {
         match &*entry.key {
-            "name" => text(&mut found.name, entry, problems),
-            "description" => text(&mut found.description, entry, problems),
-            "license" => text(&mut found.license, entry, problems),
-            "compatibility" => text(&mut found.compatibility, entry, problems),
-            "allowed-tools" => tools(&mut found.allowed_tools, entry, problems),
-            "metadata" => metadata(&mut found.metadata, entry, problems),
-            _ => unknown(&mut found.unknown, entry, problems),
+            "name" => set_text(&mut found.name, entry, problems),
+            "description" => set_text(&mut found.description, entry, problems),
+            "license" => set_text(&mut found.license, entry, problems),
+            "compatibility" => set_text(&mut found.compatibility, entry, problems),
+            "allowed-tools" => set_tools(&mut found.allowed_tools, entry, problems),
+            "metadata" => set_metadata(&mut found.metadata, entry, problems),
+            _ => add_unknown(&mut found.unknown, entry, problems),
         }
     }
     found
 }
 
-/// Converts a field that must be text.
-fn text(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+/// Sets a field that must be text.
+fn set_text(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = field {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
@@ -34,10 +34,10 @@ fn text(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     *field = Some(Field { value, line });
 }
 
-/// Converts `allowed-tools`, which must be one text. Also accepts a list, as in many skills.
-fn tools(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+/// Sets `allowed-tools`, which must be one text. Also accepts a list, as in many skills.
+fn set_tools(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     let YamlValue::List { items, source } = &entry.value else {
-        return text(field, entry, problems);
+        return set_text(field, entry, problems);
     };
     if let Some(first) = field {
         problems.push(duplicate(&entry.key, entry.line, first.line));
@@ -47,8 +47,8 @@ fn tools(field: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut
         Some(items) => (
             ProblemKind::ToolList,
             if items.iter().any(|item| has_blank(item)) {
-                "`allowed-tools` is a list, not text with blanks between the tools: some of \
-                 these have blanks"
+                "`allowed-tools` is a list, not text with blanks between the tools: some names of \
+                 tools contain blanks"
             } else {
                 "`allowed-tools` is a list: write one text, with blanks between the tools"
             },
@@ -74,8 +74,8 @@ fn has_blank(tool: &str) -> bool {
         .contains(' ')
 }
 
-/// Converts `metadata`, a map of keys to text.
-fn metadata(
+/// Sets `metadata`, a map of keys to text.
+fn set_metadata(
     field: &mut Option<Field<Vec<Pair>>>,
     entry: YamlEntry<'_>,
     problems: &mut Vec<Problem>,
@@ -126,8 +126,8 @@ fn pairs(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> 
     pairs
 }
 
-/// Converts a key that the format does not define.
-fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+/// Adds a key that the format does not define.
+fn add_unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = pairs.iter().find(|pair| pair.key == entry.key) {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;

@@ -145,7 +145,11 @@ fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
         let indent = line.len() - bare.len();
         if indent <= outermost.unwrap_or(indent) {
             let key = key(bare);
-            if key.is_some() || current.as_ref().is_some_and(|(piece, _)| ends(piece, bare)) {
+            if key.is_some()
+                || current
+                    .as_ref()
+                    .is_some_and(|(piece, _)| ends_value(piece, bare))
+            {
                 pieces.extend(current.take().map(|current| with_source(current, text, at)));
             }
             if pieces.len() == MAX_KEYS {
@@ -177,7 +181,7 @@ fn with_source<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize
 /// Returns whether a line at the outermost indentation, without a key, ends a value. For
 /// example, `use when: …` ends a name, but continues a description, which is prose. A list
 /// item continues a list.
-fn ends(piece: &Piece<'_>, line: &str) -> bool {
+fn ends_value(piece: &Piece<'_>, line: &str) -> bool {
     let line = line.trim_end();
     let continues = piece.key == "description" || line.starts_with(['-', '#']);
     !continues && (line.contains(": ") || line.ends_with(':'))

@@ -37,7 +37,7 @@ pub fn split(text: &str) -> Split<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.split_inclusive('\n').next().unwrap_or("");
     if bare(first) != FENCE {
-        return whole(text, false);
+        return body_only(text, false);
     }
 
     let rest = &text[first.len()..];
@@ -58,11 +58,11 @@ pub fn split(text: &str) -> Split<'_> {
         at = after;
         line_number = line_number.saturating_add(1);
     }
-    whole(text, true)
+    body_only(text, true)
 }
 
 /// Returns the parts of a text without frontmatter.
-fn whole(text: &str, unclosed: bool) -> Split<'_> {
+fn body_only(text: &str, unclosed: bool) -> Split<'_> {
     Split {
         yaml: None,
         body: text,

@@ -26,7 +26,7 @@ pub(super) use json::object;
 const MAX_EVENTS: usize = 2048;
 
 /// The maximum nesting of lists and maps. Guards against: a text of opening brackets. Real
-/// skills nest two or three.
+/// skills have two or three levels.
 const MAX_NESTING: usize = 32;
 
 /// The reason why frontmatter is invalid.
@@ -56,12 +56,12 @@ fn document<'a, T: Default>(
     let (event, span) = events.next()?;
     let read = match event {
         Event::MappingStart(..) => mapping(&mut events)?,
-        _ => return Err(events.refuse_at(&span, "it is not a list of `key: value` lines")),
+        _ => return Err(events.error_at(&span, "expected `key: value` lines")),
     };
     events.next()?; // the end of the document
     let (event, span) = events.next()?;
     if !matches!(event, Event::StreamEnd) {
-        return Err(events.refuse_at(&span, "a second document starts here"));
+        return Err(events.error_at(&span, "a second document starts here"));
     }
     Ok(read)
 }
@@ -96,12 +96,12 @@ impl<'a> YamlEvents<'a> {
 
     fn next(&mut self) -> Result<(Event<'a>, Span), YamlError> {
         let Some(left) = self.events_left.checked_sub(1) else {
-            return Err(self.refuse("too many keys and values"));
+            return Err(self.error_here("too many keys and values"));
         };
         self.events_left = left;
         match self.parser.next() {
             Some(Ok((event, span))) if has_anchor_or_tag(&event) => {
-                Err(self.refuse_at(&span, "anchors, aliases and tags are not allowed here"))
+                Err(self.error_at(&span, "anchors, aliases and tags are not allowed here"))
             }
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => {
@@ -111,7 +111,7 @@ impl<'a> YamlEvents<'a> {
                     message: error.info(),
                 })
             }
-            None => Err(self.refuse("the text ends too early")),
+            None => Err(self.error_here("the text ends too early")),
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> YamlEvents<'a> {
             let key = match event {
                 Event::MappingEnd => return Ok((entries, end(&span))),
                 Event::Scalar(text, ..) => text,
-                _ => return Err(self.refuse_at(&span, "a key must be text")),
+                _ => return Err(self.error_at(&span, "a key must be text")),
             };
             let line = self.line(start(&span));
             let value = self.value(end(&span), depth)?;
@@ -151,7 +151,7 @@ impl<'a> YamlEvents<'a> {
                 let source = self.source_between(key_end, map_end);
                 YamlValue::Map { entries, source }
             }
-            _ => return Err(self.refuse_at(&span, "a value is missing")),
+            _ => return Err(self.error_at(&span, "a value is missing")),
         })
     }
 
@@ -172,7 +172,7 @@ impl<'a> YamlEvents<'a> {
                     items = None;
                     self.skip()?;
                 }
-                _ => return Err(self.refuse_at(&span, "a list item is missing")),
+                _ => return Err(self.error_at(&span, "a list item is missing")),
             }
         }
     }
@@ -211,14 +211,14 @@ impl<'a> YamlEvents<'a> {
         self.counted.1
     }
 
-    fn refuse(&self, message: &str) -> YamlError {
+    fn error_here(&self, message: &str) -> YamlError {
         YamlError {
             line: self.counted.1,
             message: message.to_owned(),
         }
     }
 
-    fn refuse_at(&self, span: &Span, message: &str) -> YamlError {
+    fn error_at(&self, span: &Span, message: &str) -> YamlError {
         YamlError {
             line: line_of(self.source, start(span), self.first_line),
             message: message.to_owned(),

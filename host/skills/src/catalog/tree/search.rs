@@ -38,7 +38,7 @@ pub(in crate::catalog) struct SearchBounds {
     pub(in crate::catalog) folders: usize,
     /// The maximum number of directory entries.
     pub(in crate::catalog) entries: usize,
-    /// True if hidden folders are searched.
+    /// True if all hidden folders are searched. If false, the root's setting decides.
     pub(in crate::catalog) hidden: bool,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Creates a search of a whole root.
+    /// Creates a search of a root with the usual bounds.
     pub(super) fn of(root: &'a RootFolder) -> Self {
         Self::new(root, SearchBounds::of(root))
     }

@@ -1,10 +1,10 @@
-//! Finds the hidden characters of a text, except those that emoji and some scripts need.
+//! Finds the hidden characters of a text, except those that emoji and some languages need.
 
 use std::ops::RangeInclusive;
 
 use crate::text::line::is_hidden;
 
-/// Letters of the scripts that use joiners: Arabic to N'Ko, Devanagari to Sinhala, Myanmar,
+/// Letters of the writing systems that use joiners: Arabic to N'Ko, Devanagari to Sinhala, Myanmar,
 /// Khmer, Mongolian, and the Arabic presentation forms.
 const JOINING: [RangeInclusive<char>; 7] = [
     '\u{600}'..='\u{8ff}',
@@ -31,7 +31,7 @@ const BLACK_FLAG: char = '\u{1f3f4}';
 /// The character that ends the tags of a regional flag.
 const CANCEL_TAG: char = '\u{e007f}';
 
-/// The maximum tags of a regional flag: a country of two letters and a region of three
+/// The maximum number of tags in a regional flag: a country of two letters and a region of three
 /// characters. Guards against: a flag with a whole text in its tags.
 const MAX_FLAG_TAGS: usize = 5;
 
@@ -77,7 +77,7 @@ pub(super) fn kind(c: char) -> Kind {
 /// Returns the hidden characters of a text, each with its position in characters.
 ///
 /// Leaves out legitimate ones: line breaks, the selector after an emoji, the tags of a regional
-/// flag, and a joiner between two emoji or two letters of a script that uses joiners.
+/// flag, and a joiner between two emoji or two letters of a writing system that uses joiners.
 pub(super) fn hidden_characters(text: &str) -> Vec<(usize, char)> {
     let is_in = |ranges: &[RangeInclusive<char>], c: Option<char>| {
         c.is_some_and(|c| !is_hidden(c) && ranges.iter().any(|range| range.contains(&c)))

@@ -5,7 +5,8 @@ use std::ops::Range;
 const COMMENT: &str = "<!--";
 
 /// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
-/// The first start that fits counts. `<!-->` is a whole comment, so its end may overlap its start.
+/// The first start that fits applies. `<!-->` is a complete comment, so its end may overlap its
+/// start.
 const MARKUP: [(&str, &str, usize); 4] = [
     (COMMENT, "-->", 2),
     ("<![CDATA[", "]]>", 9),
@@ -22,9 +23,10 @@ pub(super) struct Markup {
     pub(super) end: Option<usize>,
 }
 
-/// Returns the first markup at `html` in a text: a block of HTML or a tag.
+/// Returns the first markup that browsers do not show at the bytes `html` of a text, which are a
+/// block of HTML or a tag.
 ///
-/// Only the same block can end it, because pages escape the `>` of other text.
+/// The end must be at these bytes too, because pages escape the `>` of other text.
 pub(super) fn first_markup(text: &str, html: Range<usize>) -> Option<Markup> {
     let mut at = html.start;
     loop {

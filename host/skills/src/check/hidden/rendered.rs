@@ -1,4 +1,4 @@
-//! Finds the footnotes and the labels of links that a rendered page shows of a Markdown text.
+//! Finds the footnotes and link labels of a Markdown text that a rendered page shows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,15 +7,16 @@ use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 use super::super::markdown::parser;
 use super::html::hides_rest;
 
-/// The maximum indentation of a footnote. With more, it belongs to the block before it.
+/// The maximum indentation of a footnote. Text with more belongs to the block before it.
 const MAX_INDENT: usize = 3;
 
-/// The maximum bytes of a footnote's label that counts as shown. Pages show a number instead.
+/// The maximum size of a label, in bytes, whose footnote is treated as shown. Pages show a number
+/// instead of the label, so a long label can hide text.
 const MAX_LABEL_BYTES: usize = 40;
 
 /// The labels and footnotes that a rendered page shows.
 pub(super) struct Rendered {
-    /// The labels of links like `[label]`, which show their label. In the form of [`folded`].
+    /// The labels of links like `[label]`, which show their label. Each is [`folded`].
     pub(super) labels: HashSet<String>,
     /// The byte offsets at which the footnotes start.
     pub(super) footnotes: HashSet<usize>,
@@ -26,11 +27,11 @@ impl Rendered {
     /// shown footnote refers to it.
     ///
     /// Renderers differ about labels with unusual characters, about several footnotes with one
-    /// label and about footnotes in others. None of these counts as shown. If a comment hides the
-    /// rest of the page, no footnote does, because GitHub shows footnotes at the end.
+    /// label and about footnotes in others. None of these is treated as shown. If a comment hides
+    /// the rest of the page, no footnote is, because GitHub shows footnotes at the end.
     pub(super) fn from(text: &str) -> Self {
         let mut labels = HashSet::new();
-        // Where the footnote of each label starts. `None` for one that does not count as shown.
+        // The start of each label's footnote. `None` for a footnote that is not treated as shown.
         let mut starts: HashMap<String, Option<usize>> = HashMap::new();
         // The labels of the footnotes to which each footnote refers, by its start. The body has no
         // start.
@@ -88,13 +89,13 @@ fn is_plain_label(label: &str) -> bool {
     label.len() <= MAX_LABEL_BYTES && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\'])
 }
 
-/// Returns the number of bytes between the start of the line and a byte of a text.
+/// Returns the number of bytes between the byte `at` of a text and the start of its line.
 fn column(text: &str, at: usize) -> usize {
     let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
     at - line
 }
 
-/// Returns a label without the difference between upper and lower case, which renderers ignore.
+/// Returns a label in a form without upper and lower case, whose difference renderers ignore.
 pub(super) fn folded(label: &str) -> String {
     label.to_lowercase().to_uppercase()
 }

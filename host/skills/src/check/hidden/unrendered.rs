@@ -18,7 +18,7 @@ use super::rendered::{Rendered, folded};
 /// characters that names a tool to call.
 const MIN_WEIGHT: usize = 60;
 
-/// The maximum characters of a part that a message quotes.
+/// The maximum number of characters that a message quotes from a part.
 const MAX_START_CHARS: usize = 100;
 
 /// A part that is long enough for an instruction.
@@ -47,7 +47,8 @@ impl Text {
         new
     }
 
-    /// Adds some text. Blanks and repeated signs, such as in a line of `=`, count once.
+    /// Adds some text. Reduces each run of blanks or of one sign, such as a line of `=`, to one
+    /// character.
     fn push(&mut self, text: &str) {
         for c in text.chars() {
             let c = if c.is_whitespace() { ' ' } else { c };
@@ -107,7 +108,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     for (event, range) in parser(text).into_offset_iter().chain([end]) {
         match event {
             Event::End(TagEnd::TableCell) => cell_end = range.end,
-            // The parser leaves out further cells, as pages do.
+            // The parser leaves out cells beyond the columns of the table, as pages do.
             Event::End(TagEnd::TableRow) => {
                 // A row that reaches the parser's limit of cells ends at its start.
                 let further = text.get(cell_end..range.end).unwrap_or_default();
@@ -168,8 +169,8 @@ fn add_markup(found: &mut Found<'_>, mut html: Range<usize>) -> usize {
     html.end
 }
 
-/// Adds the long link definitions at `range`, which is between two blocks. Their addresses do not
-/// count, and their labels only if no link shows them.
+/// Adds the long link definitions at `range`, which is between two blocks. Ignores addresses
+/// without blanks, and the labels in `shown`, which links show.
 fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<String>) {
     let all = &found.text[range.clone()];
     let mut rest = all;
@@ -214,7 +215,7 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
     }
 }
 
-/// Skips blanks, and the marks of a quote's lines.
+/// Skips blanks, and the `>` before each line of a quote.
 fn skip_marks(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_whitespace() || c == '>')
 }

@@ -1,8 +1,8 @@
-//! Frontmatter as JSON, by YAML 1.2: plain scalars get the types of the core schema, and all
-//! keys are kept.
+//! Converts frontmatter to JSON by the rules of YAML 1.2: plain scalars get the types of the core
+//! schema, and all keys are kept.
 //!
-//! Refuses repeated keys, keys that are not text, and infinite numbers: JSON cannot express
-//! them, or its readers disagree on them.
+//! Refuses repeated keys, keys that are not text, and numbers such as `.inf`: JSON cannot express
+//! these, or programs that read JSON disagree about them.
 
 use granit_parser::{Event, ScalarStyle, Span};
 use serde_json::{Map, Number, Value};
@@ -28,11 +28,11 @@ impl<'a> YamlEvents<'a> {
             let key = match event {
                 Event::MappingEnd => return Ok(object),
                 Event::Scalar(text, style, ..) if !is_empty(style, &span) => text.into_owned(),
-                _ => return Err(self.refuse_at(&span, "a key must be text")),
+                _ => return Err(self.error_at(&span, "a key must be text")),
             };
             if object.contains_key(&key) {
                 let message = format!("{} occurs twice", quoted(&key));
-                return Err(self.refuse_at(&span, &message));
+                return Err(self.error_at(&span, &message));
             }
             let (event, span) = self.next()?;
             let value = self.json(event, &span)?;
@@ -56,12 +56,12 @@ impl<'a> YamlEvents<'a> {
             // The parser reports a missing value as `~`.
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text).ok_or_else(|| {
                 let message = format!("JSON has no number {}", quoted(&text));
-                self.refuse_at(span, &message)
+                self.error_at(span, &message)
             }),
             Event::Scalar(text, ..) => Ok(Value::String(text.into_owned())),
             Event::SequenceStart(..) => self.array().map(Value::Array),
             Event::MappingStart(..) => self.object().map(Value::Object),
-            _ => Err(self.refuse_at(span, "a value is missing")),
+            _ => Err(self.error_at(span, "a value is missing")),
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
                 2,
                 "anchors, aliases and tags are not allowed here",
             ),
-            ("- a\n", 2, "it is not a list of `key: value` lines"),
+            ("- a\n", 2, "expected `key: value` lines"),
             ("a: b\n--- \nc: d\n", 3, "a second document starts here"),
         ] {
             let refusal = object(yaml, 2).unwrap_err();

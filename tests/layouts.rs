@@ -65,7 +65,7 @@ fn option_follows_links_in_named_roots() {
     let run = self::run(&program, &[&links[..], &["skills"]].concat());
     assert_eq!((run.code, &*run.stdout), (1, ""), "{run:?}");
     let advice = "there are no skills in `links`: 2 symlinks such as `a` lead to skills, but are \
-                  not followed; `--follow-root-links` follows those in folders of `--skills`";
+                  not followed; `--follow-root-links` follows symlinks in folders of `--skills`";
     assert!(run.stderr.contains(advice), "{run:?}");
     let (names, said) = listed(&program, &["--skills", "links", "--follow-root-links"]);
     assert_eq!(names, ["a", "b"]);

@@ -282,8 +282,8 @@ impl Catalog {
         None
     }
 
-    /// Returns problems for the operator: entries that cannot be skills, and skills whose name is not
-    /// their folder's name. Does not read the skills.
+    /// Returns problems for the operator: entries that cannot be skills, and skills whose name is
+    /// not their folder's name. Does not read the skills.
     pub fn problems(&self) -> Vec<String> {
         self.scan(|_| false).problems
     }

@@ -15,7 +15,7 @@ use crate::broker::Opener;
 pub use rustix::fs::inotify::ReadFlags;
 
 /// The changes that the kernel reports. Opening and reading files are not changes, because
-/// every call does both. Closing a file that was open for writing counts as a change, because
+/// every call does both. Closing a file that was open for writing is reported, because
 /// writes through a memory mapping, such as a linker's, cause no other event.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
@@ -25,7 +25,7 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ONLYDIR);
 
-/// The maximum bytes of events in one read.
+/// The maximum size of the events in one read, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The kernel's file with the limit on a user's watches.

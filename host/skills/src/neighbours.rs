@@ -16,8 +16,8 @@ const MAX_DEPTH: usize = 8;
 /// The time after which a search opens no further folders. Guards against: slow file
 /// systems.
 const MAX_TIME: Duration = Duration::from_millis(10);
-/// The maximum bytes of a compared path. Guards against: a long path from a caller, because
-/// comparing takes quadratic time.
+/// The maximum size of a compared path, in bytes. Guards against: a long path from a caller,
+/// because comparing takes quadratic time.
 const MAX_PATH_BYTES: usize = 512;
 /// The maximum number of links in a path, as in Linux. Guards against: a link to itself.
 const MAX_LINKS: usize = 40;
@@ -151,7 +151,7 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
 }
 
 /// Returns the names in a folder that a path in a call can contain, and whether each is a folder. A
-/// link to a folder does not count as a folder.
+/// link to a folder is not reported as a folder.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = folder.entries().into_iter().flatten().flatten();
     entries.take(max).filter_map(|entry| {

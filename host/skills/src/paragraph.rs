@@ -1,7 +1,7 @@
 //! The first paragraph of a skill's body, which replaces a missing description. This is not
 //! a Markdown parser: it skips lines that do not look like prose.
 
-/// The maximum characters of a paragraph.
+/// The maximum number of characters of a paragraph.
 const MAX_CHARS: usize = 300;
 
 /// The maximum number of lines to read. Guards against: a body of 60,000 headings.

@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use crate::catalog::{Catalog, ReadBudget, Skill};
 use crate::text::count::count;
 
-/// The maximum characters of a description in a prompt, as in the Agent Skills
+/// The maximum number of characters of a description in a prompt, as in the Agent Skills
 /// specification. Guards against: a skill that fills the model's context.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// The minimum characters of a cut description: enough to distinguish skills. If even these
-/// do not fit, skills are omitted.
+/// The minimum number of characters of a cut description: enough to distinguish skills. If even
+/// these do not fit, skills are omitted.
 const MIN_DESCRIPTION: usize = 40;
 
-/// The maximum bytes of a name that the note on omitted skills gives as the cursor for
+/// The maximum size, in bytes, of a name that the note on omitted skills gives as the cursor for
 /// `list_skills`. Valid names have at most 64 characters. Guards against: a name of apostrophes,
 /// because each takes seven bytes in XML.
-const MAX_CURSOR: usize = 64;
+const MAX_CURSOR_BYTES: usize = 64;
 
 /// The format of the section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum SkillFinder {
 }
 
 impl SkillFinder {
-    /// Returns the best of the offered tools.
+    /// Returns the tool that a prompt names. Prefers `find_skills` to `list_skills`.
     pub fn of(is_offered: impl Fn(&str) -> bool) -> Self {
         match () {
             () if is_offered("find_skills") => Self::Find,
@@ -225,6 +225,7 @@ pub fn tokens(text: &str) -> usize {
 /// The units per token in this estimate. A unit is a byte, or a quarter of a CJK character.
 const UNITS_PER_TOKEN: usize = 4;
 
+/// Converts a number of tokens to units.
 fn units(tokens: usize) -> usize {
     tokens.saturating_mul(UNITS_PER_TOKEN)
 }
@@ -259,13 +260,13 @@ fn is_cjk(c: char) -> bool {
 /// Returns a list with a line for each skill that says how and when to call `read_skill`
 /// for it.
 pub fn list(skills: &[Skill]) -> String {
-    Style::List.whole(skills)
+    Style::List.render_uncut(skills)
 }
 
 /// Returns an `<available_skills>` element with each skill's name, description, and
 /// location in the catalog.
 pub fn xml(skills: &[Skill]) -> String {
-    Style::Xml.whole(skills)
+    Style::Xml.render_uncut(skills)
 }
 
 impl Style {
@@ -284,7 +285,8 @@ impl Style {
         }
     }
 
-    fn whole(self, skills: &[Skill]) -> String {
+    /// Returns a section with all skills that a prompt lists.
+    fn render_uncut(self, skills: &[Skill]) -> String {
         self.render(loadable(skills), None, "")
     }
 
@@ -369,7 +371,7 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
 /// Returns whether a name fits into a note unchanged, even with the smallest budget. A changed
 /// cursor could skip a skill.
 fn can_be_cursor(name: &str) -> bool {
-    name.len() <= MAX_CURSOR && one_line(name) == name
+    name.len() <= MAX_CURSOR_BYTES && one_line(name) == name
 }
 
 /// Returns a name escaped for single quotes.

@@ -1,4 +1,4 @@
-//! Finds SKILL.md, the documentation file of a skill's folder.
+//! Finds and opens the SKILL.md of a skill's folder, in any spelling of upper and lower case.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -28,8 +28,8 @@ pub fn is_skill_md(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(SPELLINGS[0])
 }
 
-/// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
-/// `SKILL.MD`, else the first other spelling. Returns `None` if there is no such file.
+/// Opens the SKILL.md of a skill. Also returns the name of the file that it opened: `SKILL.md`,
+/// else `SKILL.MD`, else the first other spelling. Returns `None` if there is no such file.
 pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     let found = open_first(folder, SPELLINGS.map(str::to_owned))?;
     if found.is_some() {
@@ -81,7 +81,7 @@ fn all_spellings() -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the reason why the documentation file cannot be read, if it is a symlink.
+/// Returns the reason why a SKILL.md cannot be read, if it is a symlink.
 pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let (name, path) = COMMON_SPELLINGS
         .map(|name| (name, Path::new(name)))
@@ -108,8 +108,8 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     ))
 }
 
-/// Returns whether a subfolder has a documentation file with a common spelling. Opens no
-/// file. A symlink always counts; a listing reports it if it cannot be read.
+/// Returns whether a subfolder has a SKILL.md in a common spelling. Opens no file. Accepts any
+/// symlink; a listing reports one that cannot be read.
 pub(crate) fn exists_in(parent: BorrowedFd<'_>, folder: &str) -> bool {
     COMMON_SPELLINGS.iter().any(|name| {
         let path = format!("{folder}/{name}");
@@ -120,7 +120,7 @@ pub(crate) fn exists_in(parent: BorrowedFd<'_>, folder: &str) -> bool {
     })
 }
 
-/// Returns whether a listed folder has a documentation file in any spelling. Adds the number of
+/// Returns whether a listed folder has a SKILL.md in any spelling. Adds the number of
 /// entries that it reads to `entries`, and stops once `entries` exceeds `max`.
 pub(crate) fn is_in_list(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
     let found = listed.map_while(|entry| {

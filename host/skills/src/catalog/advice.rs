@@ -87,8 +87,9 @@ impl Root {
             }
         };
         Some(format!(
-            "there are no skills in `{root}`: {subject}; `--follow-root-links` follows those in \
-             folders of `--skills`, and `follow_root_links = true` those in a configured folder"
+            "there are no skills in `{root}`: {subject}; `--follow-root-links` follows \
+             symlinks in folders of `--skills`, and `follow_root_links = true` follows those in a \
+             configured folder"
         ))
     }
 

@@ -4,8 +4,8 @@
 /// unlisted skills, which do not fill a list.
 const MAX_UNSHOWN: usize = 256;
 
-/// The maximum total size of the frontmatter that a list reads, in bytes. Guards against: skills with 64 KiB of
-/// frontmatter each, which take seconds to parse.
+/// The maximum total size of the frontmatter that a list reads, in bytes. Guards against: skills
+/// with 64 KiB of frontmatter each, which take seconds to parse.
 const MAX_FRONTMATTER_BYTES: usize = 4 << 20;
 
 /// The skills and bytes that a list for models can still read.

@@ -12,8 +12,9 @@ use super::freshness::Freshness;
 use super::root::Root;
 use super::{Catalog, FolderError, Listing, ReadBudget, Skill};
 
-/// The maximum number of skipped entries that get a line each, for one root and one reason. If there
-/// are more, one line reports them all. Guards against: a line for each of a thousand symlinks.
+/// The maximum number of skipped entries that get a line each, for one root and one reason. If
+/// there are more, one line reports them all. Guards against: a line for each of a thousand
+/// symlinks.
 const MAX_ALIKE: usize = 10;
 
 /// The maximum number of reported names that look alike.

@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the rule of [`is_hidden`] from independent tables.
+    /// Returns a pattern of the hidden characters. Its tables are not those of [`is_hidden`].
     fn hidden() -> Regex {
         Regex::new(
             r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}]$",
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_any_script_is_unchanged() {
+    fn text_of_any_language_is_unchanged() {
         for text in [
             "plain \\n text",
             "数据分析，表格",

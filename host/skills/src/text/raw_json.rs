@@ -1,4 +1,4 @@
-//! Verbatim parts of JSON.
+//! Returns parts of JSON verbatim.
 //!
 //! serde_json's `RawValue` does the same. But its feature makes every parser of a `Value`
 //! replace an object with one magic key by the JSON in its string, even in untrusted text.

@@ -6,8 +6,8 @@ use std::fmt::Display;
 const MAX_NAMES: usize = 3;
 /// The minimum similarity of a suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.7;
-/// The maximum bytes of a compared name. Guards against: a long name from outside, because
-/// comparing takes quadratic time.
+/// The maximum size of a compared name, in bytes. Guards against: a long name from a caller,
+/// because comparing takes quadratic time.
 const MAX_BYTES: usize = 128;
 /// The maximum number of names that a caller checks. Guards against: reading a thousand skills for
 /// one suggestion.

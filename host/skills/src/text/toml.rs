@@ -1,4 +1,4 @@
-//! TOML keys in messages to the operator.
+//! Writes TOML keys for messages to the operator.
 
 /// Returns a name as a TOML key, in quotes if TOML needs them.
 pub fn toml_key(name: &str) -> String {

@@ -53,7 +53,7 @@ impl Accounts {
     pub(super) fn read(opener: &Opener) -> Self {
         let mut unreadable = None;
         let [passwd, group] = [PASSWD, GROUP].map(|path| {
-            // A file that cannot be read counts as one unreadable line.
+            // A file that cannot be read is treated as one unreadable line.
             read_file(path, opener).unwrap_or_else(|error| {
                 unreadable.get_or_insert(format!("{error:#}"));
                 b"?".to_vec()

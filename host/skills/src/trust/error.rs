@@ -42,8 +42,8 @@ pub(super) enum UntrustedWriter {
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
     Fuse(Option<String>),
-    /// A link of a process, such as `/proc/1/root`. It can lead to another file than its text
-    /// names.
+    /// A link of a process, such as `/proc/1/root`. It can lead to a file other than the one that
+    /// its text names.
     Process,
     /// Users in an access control list.
     AccessList,
@@ -114,13 +114,13 @@ impl fmt::Display for ChangeableStep {
             ),
             UntrustedWriter::Process => write!(
                 f,
-                "`{path}` is a symlink of a process and can lead to another file than its text \
-                 names; name the file itself, or `--trust everyone` trusts all users"
+                "`{path}` is a symlink of a process and can lead to a file other than the one that \
+                 its text names; name the file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,
-                "users in its access control list can change {step}; `setfacl -b` removes the \
-                 list, `--trust everyone` trusts all users"
+                "users in the access control list of {step} can change it; `setfacl -b` removes \
+                 the list, `--trust everyone` trusts all users"
             ),
             UntrustedWriter::Everyone => write!(
                 f,

@@ -1,5 +1,5 @@
 //! Opens a folder that only the user of this process can write, such as the cache folder. Checks an
-//! existing folder before it creates another inside.
+//! existing folder before creating another in it.
 
 use std::io;
 use std::os::fd::OwnedFd;

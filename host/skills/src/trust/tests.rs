@@ -120,7 +120,7 @@ fn trusts_other_users_and_groups_only_if_named() {
         assert!(check(&group).is_err());
         assert!(check(&user).is_ok());
         chown(path, Some(0), Some(OTHER)).unwrap();
-        assert!(check(&Trust::new()).is_ok(), "the group may not write");
+        assert!(check(&Trust::new()).is_ok(), "the group cannot write");
         set_mode(path, 0o775);
         let message = check(&Trust::new()).unwrap_err();
         assert!(message.contains("`--trust group:54321`"), "{message}");
@@ -243,5 +243,5 @@ fn members_of_the_overflow_group_are_unknown() {
     );
     assert!(check(Trust::new().and(Principal::Group(group))).is_ok());
     set_mode(&file, 0o644);
-    assert!(check(Trust::new()).is_ok(), "the group may not write");
+    assert!(check(Trust::new()).is_ok(), "the group cannot write");
 }

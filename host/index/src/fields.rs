@@ -18,27 +18,28 @@ use skillhost::{Unlisted, frontmatter};
 
 use crate::text::{Analyzer, TermNumber, TokenKind, normalize};
 
-/// The maximum characters of a description that are searched: the specification's limit.
-/// Guards against: a description that names every word.
+/// The maximum number of characters of a description that are searched: the specification's
+/// limit. Guards against: a description that names every word.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// The maximum bytes of a line that are searched. Guards against: a huge file of one line,
-/// because a line is copied several times in memory.
+/// The maximum number of bytes of a line that are searched. Guards against: a huge file of one
+/// line, because a line is copied several times in memory.
 const MAX_LINE_BYTES: usize = 4096;
 
 /// The maximum number of different terms of a skill. Guards against: one skill of random words
 /// that fills the index. In public collections, 99 of 100 skills have fewer than 1,500.
 const MAX_TERMS: usize = 3000;
 
-/// The maximum bytes of headings that are stored for answers. Guards against: a skill of
-/// nothing but headings.
+/// The maximum total size of a skill's headings that are stored for answers, in bytes. Guards
+/// against: a skill of nothing but headings.
 const MAX_HEADING_BYTES: usize = 1024;
 
 /// The weighted sum of occurrences at which a term has half of the highest weight.
 const SATURATION: f32 = 4.0;
 
-/// The minimum length of a field, relative to the usual length. A shorter field counts as this
-/// long. Guards against: a skill of one word that outranks skills that explain the word.
+/// The minimum length of a field, relative to the usual length. A shorter field is weighed
+/// as if it had this length. Guards against: a skill of one word that outranks skills that explain
+/// the word.
 const MIN_RELATIVE_LENGTH: f32 = 0.2;
 
 /// The parameters of a field.
@@ -48,7 +49,8 @@ struct Field {
     length_influence: f32,
     /// The usual number of terms.
     usual_length: f32,
-    /// The maximum number of occurrences that count. Guards against: many lines about one word.
+    /// The maximum number of occurrences that are counted. Guards against: many lines about one
+    /// word.
     max_occurrences: u16,
 }
 

@@ -26,10 +26,10 @@
 //! weight.
 //!
 //! - English words are compared by their stems, and text without blanks between words by
-//!   pairs of characters. Case, diacritics and hidden characters do not count.
+//!   pairs of characters. Case, diacritics and hidden characters are ignored.
 //! - A word that no skill contains is replaced with the most similar words that skills contain.
 //! - `thesaurus.txt` adds the terms that skills use for the words of a query, mainly in
-//!   English, Chinese, Japanese and German. A synonym and its word count as one.
+//!   English, Chinese, Japanese and German. A word and its synonyms are scored together.
 //! - Only skills that the caller may see affect an answer.
 //!
 //! # Between processes

@@ -13,7 +13,7 @@ use crate::text::{Analyzer, TokenKind, fold, normalize};
 use crate::thesaurus::{THESAURUS, Word};
 use crate::typo::MistypedWord;
 
-/// The maximum bytes of a query that are read. Guards against: a query of megabytes.
+/// The maximum number of bytes of a query that are read. Guards against: a query of megabytes.
 const MAX_QUERY_BYTES: usize = 4096;
 
 /// The maximum number of terms of a query. Guards against: a query with all words, which would
@@ -24,7 +24,7 @@ const MAX_TERMS: usize = 64;
 /// of random words, because each takes longer than a known word.
 const MAX_UNKNOWN_WORDS: usize = 6;
 
-/// The minimum bytes of a word to correct. Shorter words resemble too many others.
+/// The minimum length of a word to correct, in bytes. Shorter words resemble too many others.
 const MIN_TYPO_BYTES: usize = 4;
 
 /// The maximum number of corrections of an unknown word.
@@ -153,7 +153,7 @@ impl Query {
                     written: String::new(),
                 }));
             }
-            // Synonyms of a single word count together with the word.
+            // Synonyms of a single word belong to the part of that word.
             match word.and_then(|word| parts[word]) {
                 Some(part) => self.parts[part].extend(synonyms),
                 None => self.parts.push(synonyms),

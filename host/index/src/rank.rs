@@ -34,7 +34,7 @@ const MAX_REASON_WORDS: usize = 6;
 /// The maximum number of headings among the reasons for a hit.
 const MAX_REASON_HEADINGS: usize = 2;
 
-/// The maximum characters of a reason. Guards against: a heading as long as a page.
+/// The maximum number of characters of a reason. Guards against: a heading as long as a page.
 const MAX_REASON_CHARS: usize = 80;
 
 /// A skill with a score. Ordered by score, then by name.

@@ -31,8 +31,8 @@ const SKILL_BYTES: usize = 160;
 pub(crate) struct Store {
     terms: HashMap<Box<str>, Postings, RandomState>,
     skills: Vec<Option<IndexedSkill>>,
-    /// The bytes that the terms of each skill added to the store, by the skill's number. A
-    /// new term counts for the first skill that contains it.
+    /// The bytes that the terms of each skill added to the store, by the skill's number. The
+    /// overhead of a new term is added to the first skill that contains the term.
     text_bytes: Vec<u32>,
     numbers: HashMap<Box<str>, SkillNumber, RandomState>,
     bytes: usize,
@@ -149,7 +149,7 @@ impl Store {
         }
     }
 
-    /// Notes that the body of a [pending](Extent::Pending) skill does not fit into the index.
+    /// Marks a [pending](Extent::Pending) skill as one whose body does not fit into the index.
     pub(crate) fn leave_out_body(&mut self, name: &str) {
         let number = self.numbers.get(name);
         let skill = number.and_then(|number| self.skills[*number as usize].as_mut());

@@ -215,7 +215,7 @@ fn coverages(index: &MemoryIndex, catalog: &Catalog, allowed: &str) -> Vec<Cover
 }
 
 #[test]
-fn coverage_counts_only_allowed_skills() {
+fn coverage_depends_only_on_allowed_skills() {
     let root = skills(&[("tea", "Brews tea.", "# Samovar\n")]);
     let write_others = |body: &str| {
         for number in 0..150 {
@@ -431,7 +431,7 @@ fn answers_as_if_hidden_skills_did_not_exist() {
         }
         let catalog = open(all.path());
         let index = MemoryIndex::build_now(&catalog);
-        // Former text of skills does not count either.
+        // Former text of skills has no effect either.
         for number in 0..random.below(count) {
             random.write_skill(&both[..1], &format!("hidden-{number}"));
             random.write_skill(&both, &format!("changed-{number}"));
@@ -468,7 +468,7 @@ fn answers_odd_and_long_queries() {
 }
 
 #[test]
-fn answers_queries_in_every_script() {
+fn answers_queries_in_every_writing_system() {
     let root = skills(&[("tea", "Brews tea.", "茶 чай")]);
     let index = MemoryIndex::build_now(&open(root.path()));
     // The planes with alphabets, and hidden tags. All other planes are Han, private or unassigned.

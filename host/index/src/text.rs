@@ -9,8 +9,8 @@ use rust_stemmers::{Algorithm, Stemmer};
 use skillhost::line::is_hidden;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The maximum bytes of a word. Guards against: hashes and encoded files that fill the index
-/// with terms that nobody searches for.
+/// The maximum length of a word, in bytes. Guards against: hashes and encoded files that fill the
+/// index with terms that nobody searches for.
 const MAX_WORD_BYTES: usize = 40;
 
 /// The maximum number of words and terms that stay cached for the next text. Guards against:
@@ -36,7 +36,7 @@ pub(crate) enum TokenKind {
     StopWord,
     /// A part of a word such as `GitHub`.
     Part,
-    /// Two neighbouring characters of a script without blanks between words, or a single
+    /// Two neighbouring characters of a writing system without blanks between words, or a single
     /// character without neighbours.
     Gram,
 }
@@ -52,7 +52,7 @@ pub(crate) struct TextToken<'a> {
     /// The term to search for.
     pub(crate) term: &'a str,
     /// The number of the term, valid until the next [`Analyzer::trim_cache`]. A stop word has
-    /// no number: it has [`TermNumber::MAX`].
+    /// [`TermNumber::MAX`] instead.
     pub(crate) number: TermNumber,
 }
 
@@ -122,21 +122,26 @@ impl Analyzer {
     /// Passes each token of a [normalized](normalize) text to `visit`, in order.
     pub(crate) fn tokens(&mut self, text: &str, mut visit: impl FnMut(TextToken<'_>)) {
         let mut rest = text;
-        while let Some(start) = rest.find(|c: char| Script::from_char(c) != Script::None) {
+        while let Some(start) =
+            rest.find(|c: char| WritingSystem::from_char(c) != WritingSystem::None)
+        {
             rest = &rest[start..];
-            let script = rest.chars().next().map_or(Script::None, Script::from_char);
-            let end = rest.find(|c: char| !script.contains(c));
+            let system = rest
+                .chars()
+                .next()
+                .map_or(WritingSystem::None, WritingSystem::from_char);
+            let end = rest.find(|c: char| !system.contains(c));
             let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
-            match script {
-                Script::Spaced => {
+            match system {
+                WritingSystem::Spaced => {
                     let sign_length = sign_length(run, after);
                     let word = &rest[..run.len() + sign_length];
                     rest = &rest[word.len()..];
                     self.word_tokens(word, &mut visit);
                 }
-                script => {
+                system => {
                     rest = after;
-                    for_each_gram(run, script, &mut self.terms, &mut visit);
+                    for_each_gram(run, system, &mut self.terms, &mut visit);
                 }
             }
         }
@@ -223,8 +228,8 @@ fn fold_into(text: &str, folded: &mut String) {
             'A'..='Z' => folded.push(c.to_ascii_lowercase()),
             '\0'..='\x7f' => folded.push(c),
             'ß' | 'ẞ' => folded.push_str("ss"),
-            // In scripts without blanks, marks belong to the letter.
-            c if !matches!(Script::from_char(c), Script::Spaced) => folded.push(c),
+            // In writing systems without blanks, marks belong to the letter.
+            c if !matches!(WritingSystem::from_char(c), WritingSystem::Spaced) => folded.push(c),
             c => {
                 let letters = c.to_lowercase().nfd();
                 folded.extend(letters.filter(|c| !is_diacritic(*c)));
@@ -239,12 +244,12 @@ fn is_diacritic(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{670}')
 }
 
-/// A script, or a group of scripts with the same rules for words.
+/// A writing system, or a group of them with the same rules for words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Script {
+enum WritingSystem {
     /// Characters that belong to no word.
     None,
-    /// Scripts with blanks between words.
+    /// Writing systems with blanks between words.
     Spaced,
     Han,
     Hiragana,
@@ -254,7 +259,7 @@ enum Script {
     SouthEastAsian,
 }
 
-impl Script {
+impl WritingSystem {
     fn from_char(c: char) -> Self {
         match c {
             'a'..='z' | 'A'..='Z' | '0'..='9' => Self::Spaced,
@@ -291,11 +296,11 @@ fn sign_length(word: &str, after: &str) -> usize {
 
 /// Passes each pair of neighbours in a run of characters to `visit`.
 ///
-/// A run of one character is a term in Chinese and Korean. Other scripts get no term for it,
-/// because it is usually a particle there.
+/// A run of one character is a term in Chinese and Korean. Other writing systems get no term for
+/// it, because it is usually a particle there.
 fn for_each_gram(
     run: &str,
-    script: Script,
+    system: WritingSystem,
     terms: &mut Terms,
     visit: &mut impl FnMut(TextToken<'_>),
 ) {
@@ -312,7 +317,7 @@ fn for_each_gram(
     for end in ends {
         if let Some(previous) = previous.replace(start) {
             visit(gram(&run[previous..end]));
-        } else if end == run.len() && matches!(script, Script::Han | Script::Hangul) {
+        } else if end == run.len() && matches!(system, WritingSystem::Han | WritingSystem::Hangul) {
             visit(gram(run));
         }
         start = end;
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_terms_of_every_script() {
+    fn finds_terms_of_every_writing_system() {
         for (text, expected) in [
             ("Merging PDFs, quickly!", "merg pdfs quick"),
             ("résumé Müller STRASSE straße", "resum muller strass strass"),

@@ -9,8 +9,8 @@ use crate::store::{Extent, IndexedSkill, Store};
 
 /// An index of texts with names.
 ///
-/// It is searched and ranked like the names and descriptions of skills. It is as large as its
-/// texts: the caller bounds them.
+/// It is searched and ranked like the names and descriptions of skills. It grows with its texts, so
+/// the caller must bound them.
 pub struct TextIndex(Store);
 
 impl TextIndex {

@@ -16,7 +16,7 @@ pub(crate) struct Thesaurus {
     /// The phrases that each group adds to a query.
     groups: Vec<Vec<PhraseTerms>>,
     triggers: Vec<Trigger>,
-    /// Words of scripts without blanks, and the group that each triggers.
+    /// Words of writing systems without blanks, and the group that each triggers.
     unspaced_triggers: Vec<(String, usize)>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct MistypedWord {
 }
 
 impl MistypedWord {
-    /// Reads a word. Returns `None` if it is empty, too long or not ASCII.
+    /// Prepares a word for comparisons. Returns `None` if it is empty, too long or not ASCII.
     pub(crate) fn new(word: &str) -> Option<Self> {
         if !(1..=MAX_WORD_LENGTH).contains(&word.len()) || !word.is_ascii() {
             return None;

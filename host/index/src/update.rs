@@ -14,7 +14,7 @@ use crate::report::IndexReport;
 use crate::store::{Extent, IndexedSkill};
 use crate::{Content, Shared};
 
-/// The maximum bytes of a SKILL.md that are read: the largest frontmatter, and as many
+/// The maximum number of bytes of a SKILL.md that are read: the largest frontmatter, and as many
 /// bytes of the body. Guards against: files of gigabytes.
 const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 

@@ -13,15 +13,15 @@ use serde_json::{Map, Value};
 use crate::keys::MAX_ID_CHARS;
 use crate::strict_json;
 
-/// The maximum bytes of an access token. Guards against: a peer that makes the server decode
-/// and check megabytes.
+/// The maximum size of an access token, in bytes. Guards against: a peer that makes the server
+/// decode and check megabytes.
 pub(crate) const MAX_BYTES: usize = 16 << 10;
 
-/// The maximum seconds by which an issuer's clock may differ from this machine's.
+/// The maximum difference between an issuer's clock and this machine's, in seconds.
 pub(crate) const LEEWAY: u64 = 30;
 
 /// The allowed types (`typ`) of an access token. Guards against: a token that the issuer made
-/// for another use, such as a logout.
+/// for another use, such as to log a user out.
 const TYPES: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
 /// The header parameters that bring a key, or change how a token is checked. Guards against: a
@@ -74,10 +74,10 @@ pub enum TokenError {
     #[error("its issuer is not configured")]
     UnknownIssuer,
     /// The issuer has no such key.
-    #[error("its issuer has no key with its `kid`")]
+    #[error("its issuer has no key with the token's `kid`")]
     UnknownKey,
     /// The key is for another algorithm.
-    #[error("the key with its `kid` is for another algorithm")]
+    #[error("the key with the token's `kid` is for another algorithm")]
     WrongKeyAlgorithm,
     /// The signature does not match.
     #[error("its signature is wrong")]

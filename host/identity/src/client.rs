@@ -8,7 +8,7 @@ use skillhost::Scope;
 use crate::budget::{BudgetError, ClientBudget, RequestLease};
 use crate::settings::ClientConfig;
 
-/// The longest wait before the clock is read again, because somebody may set it meanwhile.
+/// The longest wait before the clock is read again, because the clock may be set during the wait.
 const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(60);
 
 /// The client of a request, identified by a credential.

@@ -105,7 +105,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// If keys in a file cannot be read.
+    /// If keys in a file cannot be read, two issuers have the same identifier, or the `claims` of a
+    /// client do not lead to an issuer.
     pub fn with_issuers(
         mut self,
         configured: &[ClientConfig],
@@ -141,8 +142,8 @@ impl Clients {
 
     /// Polls the keys of all issuers, with this pause between polls.
     ///
-    /// So the first token does not wait for the keys, and a withdrawn key is noticed even if no
-    /// token names an unknown key.
+    /// This way, the first token does not wait for the keys, and a withdrawn key is noticed even if
+    /// no token names an unknown key.
     pub async fn poll_keys(&self, pause: Duration) {
         loop {
             self.refresh_all_keys().await;

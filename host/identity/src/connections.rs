@@ -16,7 +16,7 @@ pub(crate) struct ConnectionClients {
     names: Vec<(String, Arc<Client>)>,
 }
 
-/// The names of a certificate that a configured authority has signed.
+/// The names of a certificate that a configured certificate authority has signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CertificateNames(Vec<String>);
 
@@ -26,7 +26,7 @@ impl CertificateNames {
         hosts: impl Iterator<Item = &'n str>,
         uris: impl Iterator<Item = &'n str>,
     ) -> Self {
-        // A host cannot pass for a URI, nor a URI for a host.
+        // A host must not be taken for a URI, nor a URI for a host.
         let hosts = hosts.filter(|host| !host.contains(':'));
         let uris = uris.filter(|uri| uri.contains(':'));
         let hosts = hosts.map(str::to_ascii_lowercase);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_uris_do_not_pass_for_each_other() {
+    fn drops_uris_among_hosts_and_hosts_among_uris() {
         let hosts = ["A.example", "spiffe://x/a"].into_iter();
         let names = CertificateNames::new(hosts, ["spiffe://x/b", "b.example"].into_iter());
         assert_eq!(names.to_string(), r#"["a.example", "spiffe://x/b"]"#);

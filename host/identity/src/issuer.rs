@@ -22,8 +22,8 @@ use crate::keys::{KeyError, KeySet, MAX_BYTES};
 use crate::settings::{IssuerConfig, KeySource};
 
 /// The message for a JWK Set without a usable key.
-const NO_KEY: &str = "it has no key for signatures with an id (`kid`); RSA keys of more than 4096 \
-                      bits or with an exponent over 65537 are skipped";
+const NO_KEY: &str = "the JWK Set has no key for signatures with an id (`kid`); RSA keys of more \
+                      than 4096 bits or with an exponent over 65537 are skipped";
 
 /// The shortest time between two refreshes of an issuer's keys. Guards against: a peer that sends
 /// tokens with invented key ids, so that the server asks an issuer again and again.
@@ -43,7 +43,8 @@ const MAX_VERIFIED_TOKENS: usize = 4096;
 
 /// Fetches the keys of issuers. The program implements it: this crate opens no connection.
 pub trait FetchKeys: Debug + Send + Sync {
-    /// Fetches at most `max_bytes` of keys from an issuer's address, within a bounded time.
+    /// Fetches the keys at an issuer's address, within a bounded time. Fails if they have more than
+    /// `max_bytes` bytes.
     fn fetch_keys<'a>(&'a self, address: &'a str, max_bytes: usize) -> KeysFuture<'a>;
 
     /// Returns whether no keys can be fetched until the server is restarted.
@@ -349,7 +350,7 @@ impl Issuer {
                 let (path, trust) = (path.clone(), trust.clone());
                 let read = move || read_file(&path, &trust, &reader.opener);
                 let result = tokio::task::spawn_blocking(read).await;
-                let keys = result.context("the server is ending").flatten();
+                let keys = result.context("the server is shutting down").flatten();
                 keys.with_context(|| setting.clone())
             }
         }

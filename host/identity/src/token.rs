@@ -13,7 +13,7 @@ use skillhost_skills::named_file;
 /// a file that is not a token file.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=4096;
 
-/// The maximum bytes of white space around the token in its file.
+/// The maximum size of the white space around a token in its file, in bytes.
 const MAX_WHITE_SPACE: u64 = 64;
 
 /// A secret that identifies a client.

@@ -254,7 +254,7 @@ fn identifies_clients_by_certificate() {
             names(&["*.example"], &[]),
             Err("no client's `certificate_names`"),
         ),
-        // A host cannot pass for a URI, nor a URI for a host.
+        // A host is not taken for a URI, nor a URI for a host.
         (
             names(&["spiffe://x/a"], &["a.example"]),
             Err("no client's `certificate_names`"),

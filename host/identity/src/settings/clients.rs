@@ -17,7 +17,7 @@ use toml::value::{Datetime, Offset};
 
 use super::OneOrMany;
 
-/// The maximum characters of a client's name. Guards against: names that fill records.
+/// The maximum number of characters of a client's name. Guards against: names that fill records.
 const MAX_NAME_CHARS: usize = 64;
 
 /// A client: its credentials, scope and limits.
@@ -240,8 +240,8 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > MAX_NAME_CHARS || !name.bytes().all(is_name_byte) {
         bail!(
-            "`{}` is not the name of a client: 1 to {MAX_NAME_CHARS} letters, digits, `-`, `_` \
-             and `.`",
+            "`{}` is not the name of a client: write 1 to {MAX_NAME_CHARS} letters, digits, `-`, \
+             `_` and `.`",
             name.escape_debug()
         );
     }

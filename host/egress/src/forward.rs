@@ -59,7 +59,8 @@ pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,
     pub(crate) secrets: Arc<Secrets>,
-    pub(crate) resolver: R,
+    /// Each component's own resolver, so that none waits until another's name servers answer.
+    pub(crate) resolvers: BTreeMap<String, R>,
     pub(crate) tls: TlsConnector,
     pub(crate) issuers: Issuers<R>,
 }
@@ -109,9 +110,9 @@ impl<R: Resolve> Sender<R> {
         let component = request.headers_mut().remove(GRANT);
         let component = component.and_then(|name| String::from_utf8(name.as_bytes().to_vec()).ok());
         let component = component.unwrap_or_default();
-        let grant = self
-            .grants
-            .get(&component)
+        let grant = self.grants.get(&component);
+        let (grant, resolver) = grant
+            .zip(self.resolvers.get(&component))
             .ok_or_else(|| denied(&Denial::NoRule))?;
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
         let permission = grant.allow(&target).map_err(|why| denied(&why))?;
@@ -155,7 +156,7 @@ impl<R: Resolve> Sender<R> {
         let is_head = request.method() == Method::HEAD;
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
         let check = |address| grant.allow_address(permission, address);
-        let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
+        let connection = connect(&target, resolver, &self.tls, check, outcome).await?;
         let response = connection.exchange(request).await?;
         let (mut head, body) = response.into_parts();
         remove_like(&mut head.headers, &DROPPED);

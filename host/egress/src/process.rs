@@ -59,8 +59,8 @@ const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 /// fails at each start.
 const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
-/// The maximum number of names that are resolved for guests at the same time.
-const MAX_RESOLVING: usize = 64;
+/// The maximum number of names that are resolved for a component at the same time.
+const MAX_RESOLVING: usize = 16;
 
 /// The maximum size of a message about the start of the process, in bytes.
 const MAX_START_BYTES: usize = 4 << 10;
@@ -283,13 +283,13 @@ pub fn send_requests() -> anyhow::Result<()> {
         return Ok(());
     };
     let settings: SenderSettings = serde_json::from_slice(&message.bytes)?;
-    // Each issuer's resolver needs one more thread.
-    let max_resolving = MAX_RESOLVING + settings.issuers.len();
+    // Each resolver needs a thread for each of its names.
+    let max_resolving = MAX_RESOLVING * settings.grants.len() + settings.issuers.len();
     let sender = settings.sender()?;
     let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(max_resolving)
+        .max_blocking_threads(max_resolving.max(1))
         .build()?;
     let (announce_exit, supervisor_exit) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
@@ -447,12 +447,14 @@ impl SenderSettings {
                 secrets.insert((component.clone(), name), value);
             }
         }
+        let components = self.grants.keys().cloned();
+        let resolvers = components.map(|name| (name, SystemResolver::new(MAX_RESOLVING)));
         let issuers = self.issuers.into_iter();
         let issuers = issuers.map(|address| (address, SystemResolver::new(1)));
         Ok(Sender {
             secrets: Arc::new(Secrets::new(secrets, &self.grants)),
+            resolvers: resolvers.collect(),
             grants: self.grants,
-            resolver: SystemResolver::new(MAX_RESOLVING),
             tls: connector(&self.authorities)?,
             issuers: Issuers {
                 resolvers: issuers.collect(),
@@ -472,4 +474,26 @@ fn connector(authorities: &str) -> anyhow::Result<TlsConnector> {
     }
     let client = ClientConfig::builder().with_root_certificates(roots);
     Ok(TlsConnector::from(Arc::new(client.with_no_client_auth())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_do_not_wait_for_each_others_names() {
+        let grants = ["a.wasm", "b.wasm"].map(|name| (name.to_owned(), NetworkGrant::new()));
+        let settings = SenderSettings {
+            grants: grants.into(),
+            secrets: BTreeMap::new(),
+            authorities: String::new(),
+            issuers: Vec::new(),
+        };
+        let resolvers = settings.sender().unwrap().resolvers;
+        let slots = |name: &str| Arc::clone(&resolvers[name].slots);
+        let all = slots("a.wasm").try_acquire_many_owned(16).unwrap();
+        assert_eq!(slots("a.wasm").available_permits(), 0);
+        assert_eq!(slots("b.wasm").available_permits(), 16);
+        drop(all);
+    }
 }

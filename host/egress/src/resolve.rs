@@ -22,7 +22,7 @@ pub(crate) trait Resolve: Send + Sync + 'static {
 pub(crate) struct SystemResolver {
     /// The free slots for names. The C library cannot be interrupted, so a name keeps its slot even
     /// after its request has ended.
-    slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<Semaphore>,
 }
 
 impl SystemResolver {

@@ -84,7 +84,7 @@ impl Names {
     }
 }
 
-impl Resolve for Names {
+impl Resolve for Arc<Names> {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match name {
             "never.example.org" => std::future::pending().await,
@@ -287,11 +287,14 @@ fn egress_with_secrets(
         let value = SecretValue(Arc::from(value.as_bytes()));
         (("a.wasm".to_owned(), (*name).to_owned()), value)
     });
-    let grants = BTreeMap::from(["a.wasm", "c.wasm"].map(|name| (name.to_owned(), grant.clone())));
+    let components = ["a.wasm", "c.wasm"].map(str::to_owned);
+    let names = Arc::new(names);
+    let resolvers = components.clone().map(|name| (name, Arc::clone(&names)));
+    let grants = BTreeMap::from(components.map(|name| (name, grant.clone())));
     let sender = Sender {
         secrets: Arc::new(Secrets::new(secrets.collect(), &grants)),
         grants,
-        resolver: names,
+        resolvers: resolvers.into(),
         tls: tls.connector.clone(),
         issuers: self::issuers(issuers, tls),
     };
@@ -306,11 +309,11 @@ fn egress_with_secrets(
 }
 
 /// Returns issuers with these addresses of their keys, on this machine.
-fn issuers(addresses: &[&str], tls: &Tls) -> Issuers<Names> {
+fn issuers(addresses: &[&str], tls: &Tls) -> Issuers<Arc<Names>> {
     let addresses = addresses.iter();
     Issuers {
         resolvers: addresses
-            .map(|address| ((*address).to_owned(), Names::local()))
+            .map(|address| ((*address).to_owned(), Arc::new(Names::local())))
             .collect(),
         tls: tls.connector.clone(),
     }

@@ -45,7 +45,7 @@ pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 /// The maximum size of a token service's response, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
-/// The maximum size of a registry's challenge (`WWW-Authenticate`), in bytes.
+/// The maximum size of a registry's challenges (`WWW-Authenticate`), in bytes.
 const MAX_CHALLENGE: usize = 4096;
 
 /// The maximum number of bytes of a server's error message that an error shows.
@@ -157,10 +157,11 @@ struct RequestParts<'a> {
     time: Duration,
 }
 
+/// The response of a token service. It may have both keys, with the same value.
 #[derive(Deserialize)]
-struct Token {
-    #[serde(alias = "access_token")]
-    token: String,
+struct TokenResponse {
+    token: Option<String>,
+    access_token: Option<String>,
 }
 
 impl Connections {
@@ -554,14 +555,20 @@ impl Registry {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        let challenge = response.headers().get(WWW_AUTHENTICATE);
-        let challenge = challenge
-            .and_then(|it| it.to_str().ok())
-            .unwrap_or_default();
+        let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
+        let challenges: Vec<_> = challenges.filter_map(|it| it.to_str().ok()).collect();
         ensure!(
-            challenge.len() <= MAX_CHALLENGE,
-            "the registry sent a challenge of more than {MAX_CHALLENGE} bytes"
+            challenges.iter().map(|it| it.len()).sum::<usize>() <= MAX_CHALLENGE,
+            "the registry sent challenges of more than {MAX_CHALLENGE} bytes"
         );
+        // A token allows less than the user's credentials.
+        let preferred = |challenge: &&str| match scheme(challenge).0.as_str() {
+            "bearer" => 0,
+            "basic" => 1,
+            _ => 2,
+        };
+        let challenge = challenges.into_iter().min_by_key(preferred);
+        let challenge = challenge.unwrap_or_default();
         self.authorization = Some(self.answer_challenge(challenge)?);
         let response = self.send_once(parts)?;
         ensure!(
@@ -605,8 +612,8 @@ impl Registry {
 
     /// Returns the header `Authorization` that a challenge requires.
     fn answer_challenge(&mut self, challenge: &str) -> anyhow::Result<String> {
-        let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
-        match scheme.to_ascii_lowercase().as_str() {
+        let (scheme, rest) = scheme(challenge);
+        match scheme.as_str() {
             "basic" => {
                 let basic = self.basic_authorization();
                 basic.with_context(|| self.missing_credentials())
@@ -721,14 +728,21 @@ impl Registry {
             response.status().as_u16()
         );
         let bytes = read_bounded(response.body_mut(), MAX_TOKEN)?;
-        let token: Option<Token> = serde_json::from_slice(&bytes).ok();
-        Ok(token.context("the token service sent no token")?.token)
+        let response: Option<TokenResponse> = serde_json::from_slice(&bytes).ok();
+        let token = response.and_then(|it| it.token.or(it.access_token));
+        token.context("the token service sent no token")
     }
 }
 
 /// Returns the tag that replaces the referrers API in registries without it.
 pub(crate) fn fallback_tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
+}
+
+/// Returns the scheme of a challenge in lower case, and the rest.
+fn scheme(challenge: &str) -> (String, &str) {
+    let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
+    (scheme.to_ascii_lowercase(), rest)
 }
 
 /// Returns the parameters of a challenge: `name="value"`, with commas between them.

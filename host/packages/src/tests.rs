@@ -499,6 +499,37 @@ fn sends_credentials_only_to_the_registry() {
 }
 
 #[test]
+fn reads_token_of_any_form_for_any_order_of_challenges() {
+    let bearer = |own: &str| format!("Bearer realm=\"http://{own}/token\"");
+    let basic = |_: &str| "Basic realm=\"x\"".to_owned();
+    let both = r#"{"token": "good", "access_token": "good", "expires_in": 300}"#;
+    let cases: [(&str, [&dyn Fn(&str) -> String; 2]); 4] = [
+        (r#"{"token": "good"}"#, [&basic, &bearer]),
+        (r#"{"access_token": "good"}"#, [&bearer, &basic]),
+        (
+            r#"{"token": null, "access_token": "good"}"#,
+            [&basic, &bearer],
+        ),
+        (both, [&basic, &bearer]),
+    ];
+    for (token, challenges) in cases {
+        let setup = Setup::new();
+        let challenges = challenges.map(|challenge| challenge(&setup.registry.authority));
+        setup.registry.replace_answers(move |head| {
+            if head.starts_with("GET /token") {
+                return raw("200 OK", &[], token.as_bytes());
+            }
+            let headers = challenges.each_ref().map(|it| ("www-authenticate", &**it));
+            let is_good = header(head, "authorization") == "Bearer good";
+            (!is_good).then(|| Answer::Raw(answer("401 X", &headers, b"")))
+        });
+        setup
+            .pull(None)
+            .unwrap_or_else(|error| panic!("{token}: {error:#}"));
+    }
+}
+
+#[test]
 fn token_service_elsewhere_gets_no_credentials() {
     let mut setup = Setup::new();
     setup.log_in("acme:secret");
@@ -547,7 +578,7 @@ fn token_service_elsewhere_gets_no_credentials() {
         (String::new(), "requires credentials"),
         (
             format!("Basic {}", "x".repeat(5_000)),
-            "challenge of more than 4096 bytes",
+            "challenges of more than 4096 bytes",
         ),
         (
             "Basic realm=\"x\"".to_owned(),

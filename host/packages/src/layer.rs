@@ -245,11 +245,16 @@ fn is_octal(field: &[u8]) -> bool {
         && digits[count..].iter().all(|byte| matches!(byte, b' ' | 0))
 }
 
-/// Returns whether all programs can read a number of a header that skillhost drops: it is octal, in
-/// base 256 or empty.
+/// Returns whether all programs can read a number of a header that skillhost drops: it is empty,
+/// octal, or in base 256 and less than 2^53. Some programs drop a header with a larger number, and
+/// read the file's bytes as headers.
 fn is_readable(field: &[u8]) -> bool {
     let is_empty = field.iter().all(|byte| matches!(byte, b' ' | 0));
-    is_empty || matches!(field[0], 0x80 | 0xff) || is_octal(field)
+    let is_base_256 = field.split_last_chunk::<7>().is_some_and(|(high, low)| {
+        let high = high.strip_prefix(&[0x80]);
+        high.is_some_and(|high| high.iter().all(|byte| *byte == 0)) && low[0] < 0x20
+    });
+    is_empty || is_base_256 || is_octal(field)
 }
 
 /// Returns whether a text of a header has only zero bytes after its first zero byte.
@@ -677,8 +682,23 @@ mod tests {
             archive.header(at, number)
         };
         let with_size = |number: &[u8; 12]| with(size, number);
-        let dropped = DROPPED_NUMBERS.map(|number| number.start);
-        let dropped = dropped.map(|at| with(at, b"99999999"));
+        let base_256 = |length: usize, first: &[u8], low: [u8; 7]| {
+            let mut number = [first, &[0; 12]].concat();
+            number.truncate(length - low.len());
+            [&number[..], &low].concat()
+        };
+        let largest = [0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        let too_large = [0x20, 0, 0, 0, 0, 0, 0];
+        let dropped = DROPPED_NUMBERS.into_iter().flat_map(|field| {
+            [
+                b"99999999".to_vec(),
+                base_256(field.len(), b"\x80", too_large),
+                base_256(field.len(), b"\x80\x01", [0xff; 7]),
+                base_256(field.len(), b"\x80\0\0\0\x01", [0xff; 7]),
+                vec![0xff; field.len()],
+            ]
+            .map(|number| with(field.start, &number))
+        });
         for archive in [
             signed,
             unended,
@@ -700,18 +720,18 @@ mod tests {
         for number in [b"          0 ", b"00000000000\0", b"0          \0"] {
             assert!(unpack_both(&with_size(number).end()).is_ok());
         }
-        for number in [
-            b"0000644\0",
-            b"   644 \0",
-            b"        ",
-            &[0; 8],
-            b"\x80\0\0\0\0\x20\0\0",
-            &[0xff; 8],
-        ] {
-            for field in DROPPED_NUMBERS {
-                let mut text = number.to_vec();
-                text.resize(field.len(), b' ');
-                assert!(unpack_both(&with(field.start, &text).end()).is_ok());
+        for field in DROPPED_NUMBERS {
+            let octal = [b"0000644\0", b"   644 \0", b"        ", &[0; 8]].map(|number| {
+                let mut number = number.to_vec();
+                number.resize(field.len(), b' ');
+                number
+            });
+            let base_256 = [
+                base_256(field.len(), b"\x80", largest),
+                base_256(field.len(), b"\x80", [0; 7]),
+            ];
+            for number in octal.into_iter().chain(base_256) {
+                assert!(unpack_both(&with(field.start, &number).end()).is_ok());
             }
         }
     }

@@ -364,7 +364,13 @@ impl RawPackage {
         let mut paths = SkillPaths::default();
         files
             .keys()
-            .try_for_each(|path| paths.add(path.as_bytes()).map(drop))?;
+            .try_for_each(|path| paths.add(path.as_bytes()).map(drop))
+            .with_context(|| {
+                format!(
+                    "delete the entry of the skill `{}`, and add the skill again",
+                    self.name
+                )
+            })?;
         Ok(LockedSkill {
             package: self.package(PackageKind::Skill)?,
             commit,

@@ -292,6 +292,13 @@ fn is_short_name(part: &str) -> bool {
         && number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Returns whether a part of a path ends in a version, as names on VMS do. Info-ZIP removes it,
+/// which can give the name of another file.
+fn has_version(part: &str) -> bool {
+    let version = part.rsplit_once(';').map(|(_, version)| version);
+    version.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Checks a path, without comparing it with others.
 fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
     let shown = || {
@@ -337,6 +344,12 @@ fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
         ensure!(
             !part.contains(NOT_ON_WINDOWS),
             "the name `{}` has one of the characters `:<>\"|?*`",
+            shown()
+        );
+        ensure!(
+            !has_version(part),
+            "the name `{}` has a part that ends in a version, such as `;1`, which some programs \
+             remove",
             shown()
         );
         ensure!(
@@ -457,6 +470,8 @@ pub(crate) mod tests {
             (b"run?.py", "has one of the characters"),
             (b"*.py", "has one of the characters"),
             (b"...", "ends in `.`"),
+            (b"run.sh;1", "ends in a version"),
+            (b"lib;/x", "ends in a version"),
             (b"con", "name a device"),
             (b"AUX/x", "name a device"),
             (b"lib/Nul .tar.gz", "name a device"),

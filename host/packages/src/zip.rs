@@ -164,10 +164,10 @@ fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
         offset.checked_add(size) == Some(before.len()),
         "its list of files is not before its end"
     );
-    // Some programs take another end record, in a comment of the archive or of the list: unzipper
-    // the first one, and adm-zip one of zip64 without a locator.
-    let after_entries = archive[offset..].windows(END.len());
-    let ends = after_entries.filter(|part| ENDS.contains(part));
+    // Some programs take another end record, in a comment or in a file: unzipper the first one,
+    // libzip one whose list has no error, and adm-zip one of zip64 without a locator.
+    let parts = archive[searched.min(offset)..].windows(END.len());
+    let ends = parts.filter(|part| ENDS.contains(part));
     ensure!(ends.count() == 1, "it has a second end record");
     let (entries, list) = before.split_at(offset);
     Ok(Parts {

@@ -557,6 +557,16 @@ fn refuses_archives_that_can_be_read_in_two_ways() {
             "a second end record",
         ),
         (
+            "an end in a file",
+            archive(&[skill(), stored("x", END)]),
+            "a second end record",
+        ),
+        (
+            "an end of zip64 in a file",
+            archive(&[skill(), stored("x", ZIP64_END)]),
+            "a second end record",
+        ),
+        (
             "two disks",
             changed(|_, _, end| end.disks = [1, 0]),
             "a part of an archive",
@@ -614,8 +624,11 @@ fn refuses_zip64_locator_where_programs_search_for_it() {
         assert!(error.contains("an end record of zip64"), "{place}: {error}");
     }
     // No program looks further from the end.
-    let files = [stored("x", LOCATOR), stored("y", &[0; 1 << 16]), skill()];
-    unpack(&archive(&files)).unwrap();
+    for record in ENDS {
+        let record = [record, LOCATOR].concat();
+        let files = [stored("x", &record), stored("y", &[0; 1 << 16]), skill()];
+        unpack(&archive(&files)).unwrap();
+    }
 }
 
 #[test]

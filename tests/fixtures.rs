@@ -178,7 +178,7 @@ fn runs_components_of_every_published_version() {
             assert!(
                 stopped
                     .to_string()
-                    .contains("may not read the skill 'other'"),
+                    .contains("not allowed to read the skill 'other'"),
                 "{tool}: {stopped}"
             );
         }

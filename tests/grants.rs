@@ -105,7 +105,7 @@ fn refusal_names_setting_to_operator_only() {
     assert_eq!(run.code, 3);
     assert_eq!(
         run.stdout,
-        "ERROR: the tool 'raw_read' was stopped: it may not read the skill 'calculator'"
+        "ERROR: the tool 'raw_read' was stopped: it is not allowed to read the skill 'calculator'"
     );
     assert!(
         run.stderr

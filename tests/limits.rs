@@ -194,7 +194,7 @@ fn each_limit_stops_a_call_and_is_named() {
             } else {
                 format!("limits.{key}")
             };
-            let operator = format!("{reason}; `{line}` in skillhost.toml would change it");
+            let operator = format!("{reason}; to change this, set `{line}` in skillhost.toml");
             assert!(run.stderr.contains(&operator), "{about}");
         }
     }
@@ -405,8 +405,8 @@ fn few_descriptors_suffice_for_many_skills_and_roots() {
 /// A guest may only learn that there is no more memory, and fail. In Python, this is an exception.
 #[test]
 fn names_the_limit_that_a_failed_tool_met() {
-    let message = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \
-               would change it";
+    let message = "it needed more than 67108864 bytes of memory; to change this, set `limits.memory` in \
+                   skillhost.toml";
     for (code, met) in [
         ("(drop (memory.grow (i32.const 2000)))", Some(message)),
         ("(drop (memory.grow (i32.const 1)))", None),

@@ -217,7 +217,9 @@ fn signed_component_goes_from_author_to_call() {
     let refused = user.call();
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(
-        refused.stdout.contains("it may not read the skill"),
+        refused
+            .stdout
+            .contains("it is not allowed to read the skill"),
         "{refused:?}"
     );
     user.append(GRANT);

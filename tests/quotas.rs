@@ -407,7 +407,7 @@ fn call_that_exceeds_calls_memory_names_key() {
     );
     let operator = error.operator_text();
     assert!(
-        operator.ends_with("`calls_memory` in skillhost.toml would change it"),
+        operator.ends_with("; to change this, set `calls_memory` in skillhost.toml"),
         "{operator}"
     );
     // The call has returned its memory.

@@ -545,7 +545,8 @@ fn withholds_unrecorded_answers_on_full_disk() {
     assert_eq!(recorded("output"), answered);
     assert_eq!(fs::metadata(&log).unwrap().len(), 4_096);
     assert!(
-        run.stderr.contains("in the audit log") && run.stderr.contains("its answer is withheld"),
+        run.stderr.contains("in the audit log")
+            && run.stderr.contains("the call's answer is withheld"),
         "{}",
         run.stderr
     );

@@ -46,8 +46,8 @@ pub use stderr::{start_stderr_thread, write_stderr_line};
 /// The path that means stderr.
 pub const STDERR: &str = "-";
 
-/// The interval between checks for a renamed log, and between attempts to open it. Rotations
-/// must be further apart.
+/// The interval between checks for a renamed log, and between attempts to open a log that could not
+/// be used. Rotations must be further apart.
 const RENAME_POLL: Duration = Duration::from_secs(1);
 
 /// The treatment of a call whose record cannot be written.
@@ -67,7 +67,7 @@ pub struct Audit {
     mode: AuditMode,
     /// The key of the digests of arguments and answers.
     key: DigestKey,
-    /// The random number of this process, which begins the ids of its calls.
+    /// The random number of this process, with which the ids of its calls begin.
     process: Arc<str>,
     /// The number of calls so far.
     calls: AtomicU64,
@@ -148,7 +148,7 @@ impl Audit {
                 let lost = self.lost.swap(0, Ordering::Relaxed);
                 if lost > 0 {
                     tracing::warn!(
-                        "writing to the audit log works again; it misses {}",
+                        "writing to the audit log works again; the log has no record of {}",
                         count(lost, "call")
                     );
                 }
@@ -156,8 +156,8 @@ impl Audit {
             Err(error) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 let consequence = match self.mode {
-                    AuditMode::Required => "its answer is withheld",
-                    AuditMode::BestEffort => "it is answered without a record",
+                    AuditMode::Required => "the call's answer is withheld",
+                    AuditMode::BestEffort => "the call is answered without a record",
                 };
                 tracing::error!("cannot record {record} in the audit log: {error}; {consequence}");
             }

@@ -15,7 +15,7 @@ pub struct Limit<S> {
     pub key: &'static str,
     /// The unit of the quantities below.
     pub unit: Unit,
-    /// The default: a quantity as in a configuration, or words for how the host
+    /// The default: a quantity as a configuration writes it, or a description of how the host
     /// chooses one.
     pub default: &'static str,
     /// The least that a configuration can set.
@@ -133,10 +133,10 @@ macro_rules! declare_limits {
     )*};
 }
 
-/// Passes the table of call limits to a macro, which declares something from it. A row is
+/// Passes the tables of limits to a macro that declares items from their rows. A row is
 ///
 /// ```text
-/// /// The quantity that it bounds.
+/// /// The quantity that the limit bounds.
 /// key: type, unit "default" in least, greatest;
 /// against "threat"; StopVariant "outcome" "sentence"
 /// ```
@@ -221,7 +221,7 @@ macro_rules! with_call_limits {
                 /// Nested folders in a copy-on-write view. Beyond the limit, a guest gets the
                 /// error that the name is too long.
                 view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
-                against "folders so deep that the host's stack ends"
+                against "folders nested so deeply that the host's stack overflows"
 
                 /// HTTP requests of a call. Beyond the limit, a guest gets an error.
                 requests: usize, Count "20" in 1, MAX_REQUESTS;
@@ -245,8 +245,8 @@ macro_rules! with_call_limits {
 
             /// The calls that a host runs at a time, and the resources that it reserves.
             Load in "", "no built-in tool would answer" {
-                /// Calls that run at a time. The host reserves address space for each. More
-                /// than 1024 count as 1024.
+                /// Calls that run at a time. The host reserves address space for each. A number
+                /// above 1024 has the same effect as 1024.
                 calls: u32, Count "64" in 1, u32::MAX;
                 against "callers who together take the host's memory"
 
@@ -276,10 +276,10 @@ macro_rules! with_call_limits {
 
             /// The limits of compiling a component file, in a process of its own.
             CompileLimits in "", "no component would be compiled" {
-                /// Wall-clock time. An honest component made from Python takes 6 seconds on
-                /// two cores.
+                /// Wall-clock time. Compiling a component made from Python takes 6 seconds on two
+                /// cores.
                 compile_time: Duration, Time "60s" in 1, DAY;
-                against "a component that is made to take the compiler forever"
+                against "a component that keeps the compiler busy forever"
             }
         }
     };
@@ -304,9 +304,10 @@ pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
 pub(crate) const MAX_INSTANCES: usize = 200;
 /// The highest value that [`Limits::tables`] can be.
 pub(crate) const MAX_TABLES: usize = 64;
-/// The highest value that [`Limits::requests`] can be: an audit record has each request.
+/// The highest value that [`Limits::requests`] can be: the host remembers each request of a call
+/// for the audit log.
 const MAX_REQUESTS: u64 = 1000;
-/// The highest value that the bytes of bodies can be.
+/// The highest value that [`Limits::request_bytes`] and [`Limits::response_bytes`] can be.
 const MAX_BODY_BYTES: u64 = 1 << 40;
 /// The highest value that [`Limits::view_files`] can be.
 const MAX_VIEW_FILES: u64 = 1_000_000;
@@ -315,33 +316,33 @@ const MAX_VIEW_DEPTH: u64 = 256;
 
 // Limits that no configuration changes.
 
-/// Memories of a component. Each reserves address space. Guards against: a
+/// The maximum number of memories of a component. Each reserves address space. Guards against: a
 /// component that is small on disk and huge when instantiated.
 pub(crate) const MEMORIES: u32 = 8;
-/// Bytes that one WASI read returns at most. Guards against: a guest that makes the
-/// host allocate for a huge file; its own memory limit would stop it only afterwards.
+/// The maximum number of bytes that one WASI read returns. Guards against: a guest that makes the
+/// host allocate memory for a huge file. The guest's memory limit would stop it only afterwards.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
-/// Bytes that one WASI call for random bytes returns at most. Guards against: a guest
-/// that makes the host compute: with 64 MiB, the call would end well past its deadline.
+/// The maximum number of random bytes that one WASI call returns. Guards against: a guest that
+/// keeps the host busy. With 64 MiB of random bytes, a tool call would end long after its deadline.
 pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
-/// The smallest number of bytes that is too many for a path: Linux's `PATH_MAX`.
+/// A path of this many bytes or more is too long, as with Linux's `PATH_MAX`.
 /// Guards against: a path of millions of steps, which takes seconds where the kernel
 /// has no `openat2` and the host looks up each step by itself.
 pub const PATH_BYTES: usize = 4096;
-/// Bytes of a skill's script, and of each of its modules. Guards against: a script of
-/// 50 MB. The host would read and digest it on the thread of the call, and a guest would
+/// The maximum size of a skill's script, and of each of its modules, in bytes. Guards against: a
+/// script of 50 MB. The host would read and digest it on the thread of the call, and a guest would
 /// need many times its size to parse it.
 pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
-/// Bytes of a component's definitions together. Guards against: a component whose
-/// definitions fill the model's context.
+/// The maximum size of all definitions of a component together, in bytes. Guards against: a
+/// component whose definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
-/// Values in the schemas of a component's definitions together. Guards against: short texts
-/// that need a hundred times their size in memory for each list of tools.
+/// The maximum number of values in all schemas of a component's definitions together. Guards
+/// against: short texts that need a hundred times their size in memory for each list of tools.
 pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
-/// Patterns in the input schemas of a component's definitions together. Guards against:
-/// patterns that take tens of KiB each once they are compiled.
+/// The maximum number of patterns in all input schemas of a component's definitions together.
+/// Guards against: patterns that take tens of KiB each once they are compiled.
 pub(crate) const DEFINITIONS_PATTERNS: usize = 2_000;
-/// Tools that one component defines at most.
+/// The maximum number of tools that one component defines.
 pub(crate) const DEFINITIONS: usize = 256;
 
 #[cfg(test)]

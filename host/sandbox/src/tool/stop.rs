@@ -1,5 +1,5 @@
-//! The reasons why the host stops a call. The table of limits has a row for each limit that
-//! can stop a call. The other reasons are here.
+//! The reasons why the host stops a call or does not start it. Those for limits come from the
+//! tables in `limits.rs`. The other reasons are declared here.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::tool::limits::{self, LimitSet};
 use skillhost_skills::text::toml::toml_key;
 
-/// Declares the reasons from the table of limits.
+/// Declares [`Stop`] and [`StopKind`]: a variant for each limit that can stop a call, and the
+/// variants for all other reasons.
 macro_rules! stops {
     ($(
         $(#[$attribute:meta])*
@@ -17,7 +18,7 @@ macro_rules! stops {
             against $threat:literal $(; $variant:ident $outcome:literal $sentence:literal)?
         )*}
     )*) => {
-        /// The reason why the host stopped a call.
+        /// The reason why the host stopped a call, or did not start it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Stop {
@@ -42,7 +43,7 @@ macro_rules! stops {
             /// The audit log could not be written, so the answer is withheld.
             NotRecorded,
             /// The guest trapped, for example by a panic or an answer that is not UTF-8.
-            /// The text is the chain of causes for the operator.
+            /// The text lists the causes, for the operator.
             Trap(String),
         }
 
@@ -72,7 +73,8 @@ macro_rules! stops {
                 }
             }
 
-            /// Returns the configuration key that could prevent the stop, if any.
+            /// Returns the configuration key with which the operator could prevent the stop, if
+            /// there is one.
             fn key(&self) -> Option<String> {
                 let key = match self {
                     $($($(Self::$variant(_) => {
@@ -119,11 +121,13 @@ macro_rules! stops {
                 match self {
                     $($($(Self::$variant(limit) => write!(f, $sentence, limit),)?)*)*
                     Self::NotGranted { skill, .. } => {
-                        write!(f, "it may not read the skill '{skill}'")
+                        write!(f, "it is not allowed to read the skill '{skill}'")
                     }
                     Self::Busy => f.write_str("the host is busy, try again"),
                     Self::HostMemory => f.write_str("the host is short of memory, try again"),
-                    Self::NotRecorded => f.write_str("its call could not be recorded"),
+                    Self::NotRecorded => {
+                        f.write_str("its call could not be recorded, so the answer is withheld")
+                    }
                     Self::Trap(_) => f.write_str("it failed before it answered"),
                 }
             }
@@ -138,12 +142,12 @@ impl Stop {
     /// setting could.
     pub(super) fn remedy(&self) -> String {
         self.key().map_or_else(String::new, |key| {
-            format!("; `{key}` in skillhost.toml would change it")
+            format!("; to change this, set `{key}` in skillhost.toml")
         })
     }
 }
 
-/// Returns the whole key of a limit in a configuration.
+/// Returns the full key of a limit in a configuration, with its table.
 fn config_key<S: LimitSet>(key: &str) -> String {
     match S::KEY {
         "" => key.to_owned(),

@@ -19,17 +19,17 @@ pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
 
-/// The maximum bytes of a record, with its line feed. A record has at most six texts of 1,024
-/// characters of 12 bytes, and 50 requests with four texts of 512 bytes.
+/// The maximum size of a record with its line feed, in bytes. A record has at most six texts of
+/// 1,024 characters of 12 bytes, and 50 requests with four texts of 512 bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 10;
 
-/// The maximum bytes at the beginning or the end of a file that a host or a reader searches for a
-/// record, besides zero bytes: two records, because one may be torn. Guards against: reading a
-/// file without records twice.
+/// The maximum number of bytes at the beginning or the end of a file in which a host or a reader
+/// searches for a record: two records, because one may be torn. Zero bytes do not count. Guards
+/// against: reading a file without records twice.
 pub const MAX_SEARCH_BYTES: u64 = 2 * MAX_RECORD_BYTES as u64;
 
-/// The maximum zero bytes of a power failure that a host or a reader passes over to find a record.
-/// Guards against: a sparse file of a terabyte.
+/// The maximum number of zero bytes that a host or a reader skips to find a record. A power failure
+/// can leave them. Guards against: a sparse file of a terabyte.
 pub const MAX_ZERO_BYTES: u64 = 64 << 20;
 
 /// The beginning of every record; `0` matches any digit.
@@ -38,10 +38,10 @@ pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":
 /// Milliseconds from 1970 to the end of the year 9999, the last year that a record can name.
 const MAX_TIME_MILLIS: u64 = 253_402_300_799_999;
 
-/// The bytes of an Ed25519 signature.
+/// The size of an Ed25519 signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// The bytes of a chain's name.
+/// The size of a chain's name, in bytes.
 pub const NAME_BYTES: usize = 8;
 
 const CHAIN_KEY: &[u8] = b",\"chain\":\"";
@@ -189,7 +189,7 @@ pub fn is_torn_record(line: &[u8]) -> bool {
     let (line, whole) = (without_zeros(line), line);
     const BEFORE_TIME: &[u8] = RECORD_START.split_at(9).0;
     let ends_early = || match serde_json::from_slice::<IgnoredAny>(line) {
-        // The zero bytes took the place of its line feed.
+        // Zero bytes took the place of the line feed.
         Ok(_) => line.len() < whole.len(),
         Err(error) => error.is_eof(),
     };

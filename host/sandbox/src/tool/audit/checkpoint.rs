@@ -16,13 +16,13 @@ pub trait CheckpointSigner: Send + Sync {
     fn sign(&self, message: &[u8]) -> [u8; 64];
 
     /// Returns the key of the digests of arguments and answers. Readers of the log must not
-    /// know it.
+    /// know this key.
     fn digest_key(&self) -> [u8; 32];
 
     /// Returns the number of records after which a checkpoint is due.
     fn records(&self) -> u64;
 
-    /// Returns the longest time from a record to a checkpoint.
+    /// Returns the longest time from a record to the checkpoint that covers it.
     fn time(&self) -> Duration;
 
     /// Sends the line of a checkpoint to the sinks, after the line is written to the log. The

@@ -1,7 +1,7 @@
 //! Keyed digests of the arguments and answers of calls.
 //!
-//! Anybody can find a short text from its plain digest, by trying texts until one matches. For a
-//! keyed digest, this also needs the key.
+//! Anybody can find a short text from its plain digest, by trying texts until one matches. With a
+//! keyed digest, only somebody who knows the key can try texts.
 
 use std::borrow::Cow;
 use std::io;
@@ -18,20 +18,21 @@ use skillhost_skills::text::digest::{DigestWriter, hex, sha256_hex};
 #[derive(Clone)]
 pub(super) struct DigestKey(Hmac<Sha256>);
 
-/// A digest in hex, as in a record.
+/// A keyed digest in hex, as a record contains it.
 #[derive(Serialize)]
 pub(super) struct KeyedDigest(String);
 
 impl DigestKey {
     /// Creates a key from its bytes.
     pub(super) fn new(key: &[u8; 32]) -> Self {
-        // `Hmac::new` takes a whole block. HMAC itself appends these zeros to a shorter key.
+        // `Hmac::new` takes a key of 64 bytes, the size of a block. HMAC is defined to append zeros
+        // to a shorter key.
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(key);
         Self(Hmac::new(&block.into()))
     }
 
-    /// Returns the digest of a call's arguments, as JSON without white space and with the
+    /// Returns the keyed digest of a call's arguments, as JSON without white space and with the
     /// properties in the caller's order.
     pub(super) fn digest_arguments(&self, arguments: &Value) -> KeyedDigest {
         let mut digest = DigestWriter(self.0.clone());
@@ -40,17 +41,18 @@ impl DigestKey {
         KeyedDigest::from_hmac(digest.0)
     }
 
-    /// Returns the digest of a text.
+    /// Returns the keyed digest of a text.
     pub(super) fn digest_text(&self, text: &str) -> KeyedDigest {
         KeyedDigest::from_hmac(self.0.clone().chain_update(text.as_bytes()))
     }
 
-    /// Returns the digest of an answer, or `None` if the tool did not answer.
+    /// Returns the keyed digest of an answer, or `None` if the tool did not answer.
     ///
-    /// Without files, this is the digest of the text that the model reads. With files, it is the
-    /// digest of a list. The list's first line has the digest of the text in hex. Each file adds a
-    /// line with the SHA-256 of its path, and that of its bytes. If the answer leaves out a file's
-    /// bytes, the file counts as empty.
+    /// Without changed files, this is the keyed digest of the text that the model reads. With
+    /// changed files, it is the keyed digest of a list. The first line of the list has the keyed
+    /// digest of the text, in hex. Each file adds a line with two plain SHA-256 digests: of its
+    /// path, and of its bytes. If the answer leaves out a file's bytes, the second digest is that of
+    /// an empty file.
     pub(super) fn digest_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
@@ -90,11 +92,11 @@ mod tests {
         let key = DigestKey::new(&[7; 32]);
         let digest = |output: Output| key.digest_answer(&Ok(output)).unwrap().0;
         let details = Some("{\"sum\":3}".to_owned());
-        let both = |form| Output::new("three", details.clone(), form);
+        let answer = |form| Output::new("three", details.clone(), form);
         let text = |text: &str| digest(Output::new(text, None, Form::Text));
-        let record = both(Form::Record).record_json();
-        assert_eq!(digest(both(Form::Record)), text(&record));
-        assert_eq!(digest(both(Form::Text)), text("three"));
+        let record = answer(Form::Record).record_json();
+        assert_eq!(digest(answer(Form::Record)), text(&record));
+        assert_eq!(digest(answer(Form::Text)), text("three"));
         assert_ne!(text(&record), text("three"));
     }
 }

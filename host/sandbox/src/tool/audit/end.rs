@@ -24,9 +24,9 @@ const TAIL_BYTES: u64 = MAX_RECORD_BYTES as u64 + 1;
 /// The kind of a file's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogEnd {
-    /// A whole line of a log, or an empty file.
+    /// A complete line of a log, or an empty file.
     Whole,
-    /// A torn record.
+    /// A torn record, or a record without its line feed.
     Torn,
     /// Bytes that do not belong to a log.
     Foreign,
@@ -456,7 +456,7 @@ mod tests {
             (format!("\n{record}"), true),
             (format!("\n{record}{}", &record[..60]), true),
             (format!("\n{record}\0\0\n"), true),
-            // These are no whole records.
+            // These ends contain no whole record.
             (format!("\n{unended}"), false),
             (record.clone(), false),
         ] {

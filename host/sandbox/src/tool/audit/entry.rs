@@ -36,8 +36,8 @@ pub struct CallSubject<'a> {
 }
 
 impl AuditEntry {
-    /// Begins the record of a call that arrives now. It counts as cancelled until
-    /// [`end`](AuditEntry::end).
+    /// Begins the record of a call that arrives now. Its outcome is `cancelled` until
+    /// [`end`](AuditEntry::end) sets another.
     pub(super) fn begin(audit: &Arc<Audit>, caller: &Caller, call: String, tool: &str) -> Self {
         Self {
             audit: Arc::clone(audit),

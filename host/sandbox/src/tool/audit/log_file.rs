@@ -29,17 +29,18 @@ use skillhost_skills::guard;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
-/// The access to a log. This process also reads what others appended.
+/// The flags for opening a log. This process also reads the records that other processes append.
 const APPENDING: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 /// The pause between two attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// The maximum bytes written by others that this process reads while it holds the lock.
+/// The maximum number of bytes from other processes that this process reads while it holds the
+/// lock.
 const MAX_LOCKED_BYTES: u64 = 8 << 20;
 
-/// The maximum bytes written by others that this process reads before it appends a record. Guards
-/// against: a sparse file of a terabyte, which a call would read for hours.
+/// The maximum number of bytes from other processes that this process reads before it appends a
+/// record. Guards against: a sparse file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
 /// The value of [`LogFile::size`] while this process does not know the end of the file.
@@ -425,7 +426,7 @@ impl Signer {
         self.inner.records()
     }
 
-    /// Returns the longest time from a record to a checkpoint.
+    /// Returns the longest time from a record to the checkpoint that covers it.
     pub(super) fn time(&self) -> Duration {
         self.inner.time()
     }
@@ -504,7 +505,7 @@ fn lock_within(file: &File, time: Duration) -> io::Result<()> {
                 std::thread::sleep(LOCK_PAUSE);
             }
             Err(Errno::WOULDBLOCK) => {
-                let reason = "another process holds its lock";
+                let reason = "another process holds the file's lock";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             Err(Errno::INTR) => {}
@@ -575,7 +576,7 @@ fn open_file(
             Err(error) => Err(error),
         };
         break match opened {
-            // Another process created it meanwhile.
+            // Another process created the log meanwhile.
             Err(Errno::EXIST) => continue,
             // The process sandbox allows this process to open only the file that had the name first.
             Err(Errno::ACCESS) if let Some(broker) = opener.broker() => {

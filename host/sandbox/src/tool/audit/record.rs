@@ -22,7 +22,8 @@ const MAX_CHARACTERS: usize = 1024;
 /// log accept.
 const MAX_REQUESTS: usize = 50;
 
-/// The maximum number of characters of a text of a request. A method and an origin have fewer.
+/// The maximum number of characters of each text about a request. A method and an origin have
+/// fewer.
 const MAX_REQUEST_CHARACTERS: usize = 512;
 
 /// The record of one call.
@@ -57,7 +58,7 @@ pub(super) struct Record {
     pub(super) outcome: &'static str,
     /// The kind of failure, refusal or stop.
     pub(super) reason: Option<&'static str>,
-    /// The bytes of the answer.
+    /// The size of the answer, in bytes.
     pub(super) bytes: usize,
     pub(super) duration_us: u64,
     /// The processor time in this process.
@@ -81,7 +82,7 @@ pub(super) struct Record {
     /// The number of files that the call created or changed in a copy-on-write view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_files: Option<usize>,
-    /// The bytes of these files.
+    /// The total size of these files, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_bytes: Option<u64>,
 }
@@ -139,7 +140,8 @@ impl Record {
         self.requests_total = (requests.len() > MAX_REQUESTS).then_some(requests.len());
     }
 
-    /// Returns the beginning of a field's value. Notes in `truncated` whether it is cut.
+    /// Returns the beginning of a field's value. If it cuts the value, adds the field to
+    /// `truncated`.
     fn bounded(&mut self, field: &'static str, value: Option<&str>) -> Option<String> {
         self.truncated.retain(|other| *other != field);
         let value = value?;
@@ -165,7 +167,7 @@ struct RequestFields {
     failure: Option<&'static str>,
     sent_bytes: u64,
     received_bytes: u64,
-    /// The time to the head of the response.
+    /// The time from the request to the head of the response.
     duration_us: Option<u64>,
     /// The rule of the grant, or the consent, that allowed the request.
     rule: Option<String>,

@@ -60,7 +60,7 @@ impl SignedLog {
         let file = match source.open(WaitLimit::new()) {
             Ok(file) => Some(file),
             Err(error) if mode == AuditMode::BestEffort => {
-                tracing::error!("{error:#}; calls have no record until it can be used");
+                tracing::error!("{error:#}; calls have no record until the log can be used");
                 None
             }
             Err(error) => return Err(error),
@@ -165,7 +165,7 @@ impl SignedLog {
 
     fn reopen(&mut self) -> io::Result<LogFile> {
         if Instant::now() < self.next_open {
-            return Err(io::Error::other("it could not be opened"));
+            return Err(io::Error::other("the log could not be opened"));
         }
         self.next_open = Instant::now() + RENAME_POLL;
         let opened = self.source.open(WaitLimit::short());

@@ -20,8 +20,8 @@ use super::wait_limit::WaitLimit;
 /// The writer of the whole process. `None` if its thread could not be started.
 static STDERR: OnceLock<Option<Mutex<LineWriter>>> = OnceLock::new();
 
-/// Starts the thread that writes to stderr, once. Earlier lines are written directly, because a
-/// process has one thread until it is confined. No call waits for these lines.
+/// Starts the thread that writes to stderr, unless it runs already. Earlier lines are written
+/// directly, because a process has one thread until it is confined. No call waits for these lines.
 pub fn start_stderr_thread() {
     STDERR.get_or_init(|| LineWriter::start(io::stderr()).map(Mutex::new).ok());
 }
@@ -120,7 +120,7 @@ impl LineWriter {
             .recv_timeout(left)
             .map_err(|error| match error {
                 RecvTimeoutError::Timeout => {
-                    let reason = "its reader has stopped reading";
+                    let reason = "the reader of the stream has stopped reading";
                     io::Error::new(io::ErrorKind::TimedOut, reason)
                 }
                 RecvTimeoutError::Disconnected => io::ErrorKind::BrokenPipe.into(),

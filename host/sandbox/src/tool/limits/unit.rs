@@ -109,7 +109,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// The type of a limit: a quantity, or `None` if the host chooses one.
+/// The type of a limit's field. An `Option` is `None` if the host chooses the quantity.
 pub trait Quantity: Clone {
     /// Converts a quantity to this type. A quantity that is too large becomes the maximum.
     fn of(quantity: Option<u64>) -> Self;

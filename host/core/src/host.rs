@@ -441,7 +441,7 @@ impl Host {
         }
         let scripts = scripts::gate(terms, &folder);
         if let (Some(entry), Some(gate)) = (&mut entry, &scripts) {
-            entry.set_script(gate.log.clone());
+            entry.set_script(gate.recorder.clone());
         }
         let (opened_skill, unknown_skill) = match &folder {
             Some(Ok(open)) => (open.skill.as_deref(), None),

@@ -84,7 +84,7 @@ impl View {
     }
 
     /// Opens a file in the call's folder for reading.
-    pub(crate) fn file(&self, path: &str) -> Result<FileHandle, Errno> {
+    pub(crate) fn open_file_to_read(&self, path: &str) -> Result<FileHandle, Errno> {
         match self.open_for_reading(path)? {
             ViewHandle::File(file) => Ok(file),
             ViewHandle::Folder(_) => Err(Errno::ISDIR),
@@ -104,7 +104,7 @@ impl View {
     ///
     /// Returns `None` if the call changed, moved, removed or shadowed the module. Fails with
     /// `ENOENT` if the disk has nothing at this path, and with `EISDIR` if it has a folder.
-    pub(crate) fn module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
+    pub(crate) fn open_module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
         let unchanged_path = self.path_on_disk(path)?;
         let found = match self.open_for_reading(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::PERM) => return Ok(None),

@@ -1,5 +1,5 @@
-//! The script of a call for the audit log. The sandbox notes it during the call, so the
-//! record has it however the call ends.
+//! The script that a call runs, for the audit log. The sandbox notes it while the call runs, so
+//! the call's record has it however the call ends.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,14 +12,15 @@ use skillhost_skills::text::digest::sha256_hex;
 /// from its script.
 const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 
-/// The maximum number of modules per call, and of code files that the call wrote and read.
-/// Guards against: a skill with a million modules, whose paths would fill the host's
+/// The maximum number of modules per call, and of versions of code files that the call wrote and
+/// then read. Guards against: a skill with a million modules, whose paths would fill the host's
 /// memory.
 const MAX_MODULES: usize = 4096;
 
-/// The script of a call, shared by the sandbox and the call's audit record.
+/// A recorder of the script that a call starts, if it starts one. The sandbox and the call's audit
+/// record share it.
 #[derive(Debug, Clone, Default)]
-pub struct ScriptLog(Arc<Mutex<Option<ScriptRun>>>);
+pub struct ScriptRecorder(Arc<Mutex<Option<ScriptRun>>>);
 
 /// A script that was started.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ pub(crate) struct ScriptRecord {
     exit_code: Option<i32>,
 }
 
-impl ScriptLog {
-    /// Notes the script of a call.
+impl ScriptRecorder {
+    /// Notes the script that the call starts.
     pub(crate) fn start(&self, path: &str, bytes: &[u8]) {
         *self.lock() = Some(ScriptRun {
             path: path.to_owned(),
@@ -63,8 +64,10 @@ impl ScriptLog {
         self.lock().is_some()
     }
 
-    /// Returns whether a file has the extension of a module in the script's language. If
-    /// the script has no extension, any language counts.
+    /// Returns whether a file has an extension of the script's language.
+    ///
+    /// If the script has no extension, its language can be any known one. If the script has an
+    /// unknown extension, modules have the same extension. Returns `false` before the start.
     pub(crate) fn may_be_module(&self, path: &Path) -> bool {
         let run = self.lock();
         let (Some(run), Some(extension)) = (&*run, path.extension()) else {
@@ -101,15 +104,15 @@ impl ScriptLog {
 
     /// Notes code that the call wrote itself. Returns `false` if the call has reached the
     /// maximum.
-    pub(crate) fn add_written(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn add_written_code(&self, bytes: &[u8]) -> bool {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns the script for the record, if one was started. Includes the exit code only if the
-    /// call ended in an answer.
-    pub(crate) fn record(&self, is_answered: bool) -> Option<ScriptRecord> {
+    /// Returns the script for the audit record, if one was started. Includes the exit code only if
+    /// the call ended in an answer.
+    pub(crate) fn to_record(&self, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
         let run = run.as_ref()?;
         let mut listing = Vec::new();
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn ignores_entries_past_the_limit() {
+    fn refuses_new_entries_past_the_limit() {
         let mut entries = BTreeSet::new();
         for number in 0..2 * MAX_MODULES {
             assert_eq!(add(&mut entries, number), number < MAX_MODULES);
@@ -205,10 +208,10 @@ mod tests {
             ("bin/a", &["b.py", "b.js"], &["b", "b.txt"]),
             ("a.rb", &["b.rb"], &["b.py", "b"]),
         ] {
-            let log = ScriptLog::default();
-            let is_module = |path: &&str| log.may_be_module(Path::new(path));
+            let recorder = ScriptRecorder::default();
+            let is_module = |path: &&str| recorder.may_be_module(Path::new(path));
             assert!(!modules.iter().any(is_module), "before the start");
-            log.start(script, b"text");
+            recorder.start(script, b"text");
             assert!(modules.iter().all(is_module), "{script}");
             assert!(!others.iter().any(is_module), "{script}");
         }
@@ -216,12 +219,12 @@ mod tests {
 
     #[test]
     fn limits_distinct_modules_of_a_script_to_4096() {
-        let log = ScriptLog::default();
-        log.start("run.py", b"text");
-        let add = |number: usize| log.add_module(format!("{number}.py").as_bytes(), b"");
+        let recorder = ScriptRecorder::default();
+        recorder.start("run.py", b"text");
+        let add = |number: usize| recorder.add_module(format!("{number}.py").as_bytes(), b"");
         assert!((0..4096).all(add));
         assert!((0..4096).all(add), "again");
-        assert!(log.add_module(b"run.py", b"text"), "the script itself");
+        assert!(recorder.add_module(b"run.py", b"text"), "the script itself");
         assert!(!add(4096));
     }
 }

@@ -12,7 +12,7 @@ use super::budget::{BudgetCharge, ViewBudget};
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use crate::open_file::{OpenFile, read_part};
 use crate::tool::limits::SCRIPT_BYTES;
-use crate::tool::script::ScriptLog;
+use crate::tool::script::ScriptRecorder;
 use skillhost_skills::guard::FileStatus;
 
 /// A file in a view.
@@ -24,7 +24,7 @@ pub(super) struct FileNode {
 
 struct FileState {
     content: FileContent,
-    /// True if the script log has noted the current bytes in memory as possible code.
+    /// True if the recorder has noted the current bytes in memory as possible code.
     is_noted: bool,
     links: u64,
     times: Times,
@@ -60,11 +60,11 @@ pub(crate) struct FileHandle {
     names: Option<HandleNames>,
 }
 
-/// The names with which a file was opened. They decide whether the log notes the file's
+/// The names with which a file was opened. They decide whether the recorder notes the file's
 /// bytes as code.
 #[derive(Clone)]
 struct HandleNames {
-    log: ScriptLog,
+    recorder: ScriptRecorder,
     /// The requested path, and the file's own name if symlinks led to it.
     names: Arc<[String; 2]>,
 }
@@ -193,13 +193,18 @@ impl FileHandle {
         }
     }
 
-    /// Makes this handle note code in a log.
+    /// Makes this handle note code in a recorder.
     ///
-    /// Code is bytes that the call wrote to the file and then reads from this handle, if the
-    /// file's name or the requested path may name a module.
-    pub(super) fn noted_in(self, log: Option<&ScriptLog>, requested: &str, name: &str) -> Self {
-        let names = log.map(|log| HandleNames {
-            log: log.clone(),
+    /// Bytes are code if the call wrote them to the file and then reads them from this handle, and
+    /// if the file's name or the requested path may name a module.
+    pub(super) fn with_recorder(
+        self,
+        recorder: Option<&ScriptRecorder>,
+        requested: &str,
+        name: &str,
+    ) -> Self {
+        let names = recorder.map(|recorder| HandleNames {
+            recorder: recorder.clone(),
             names: Arc::new([requested.to_owned(), name.to_owned()]),
         });
         Self { names, ..self }
@@ -323,17 +328,17 @@ impl FileHandle {
 impl HandleNames {
     /// Notes bytes that the call wrote and now reads. Returns whether they may be code.
     ///
-    /// Fails if the bytes exceed the size limit of a script, or if the log is full.
+    /// Fails if the bytes exceed the size limit of a script, or if the call has too much code.
     fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
-        let may_be = |name: &String| self.log.may_be_module(Path::new(name));
-        if !self.names.iter().any(may_be) {
+        let may_be_module = |name: &String| self.recorder.may_be_module(Path::new(name));
+        if !self.names.iter().any(may_be_module) {
             return Ok(false);
         }
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Errno::FBIG);
         }
         // Empty files are not code. Every new file starts empty.
-        if bytes.is_empty() || self.log.add_written(bytes) {
+        if bytes.is_empty() || self.recorder.add_written_code(bytes) {
             Ok(true)
         } else {
             Err(Errno::NOMEM)

@@ -13,7 +13,7 @@ use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::engine::HostTurn;
 use crate::open_file::OpenFile;
-use crate::tool::script::ScriptLog;
+use crate::tool::script::ScriptRecorder;
 use skillhost_skills::guard::PathTarget;
 
 /// The target of a path that exists.
@@ -92,23 +92,23 @@ impl View {
         path: &str,
         mode: OpenMode,
     ) -> Result<ViewHandle, Errno> {
-        self.open_with_log(base, path, mode, None)
+        self.open_with_recorder(base, path, mode, None)
     }
 
     /// Opens a file or folder, or creates a file.
     ///
     /// If the call wrote code to the file and reads it through the returned handle, the handle
-    /// notes that code in `log`.
-    pub(crate) fn open_with_log(
+    /// notes that code in `recorder`.
+    pub(crate) fn open_with_recorder(
         &self,
         base: &Arc<FolderNode>,
         path: &str,
         mode: OpenMode,
-        log: Option<&ScriptLog>,
+        recorder: Option<&ScriptRecorder>,
     ) -> Result<ViewHandle, Errno> {
         let handle = |file: FileHandle, name: &str| {
             let file = file.with_rights(mode.read, mode.write);
-            ViewHandle::File(file.noted_in(log, path, name))
+            ViewHandle::File(file.with_recorder(recorder, path, name))
         };
         let must_create = mode.create && mode.exclusive;
         if mode.create && mode.directory {
@@ -140,7 +140,7 @@ impl View {
                 return Err(Errno::NOENT);
             }
             let file = Arc::new(FileNode::empty(parent.budget())?);
-            self.make(&parent, &name, Node::File(Arc::clone(&file)))?;
+            self.add_node(&parent, &name, Node::File(Arc::clone(&file)))?;
             let open = file.open(|_| Err(Errno::NOENT))?;
             return Ok(handle(open, &name));
         };
@@ -287,7 +287,7 @@ impl View {
         let budget = entry.parent.budget();
         budget.check_depth(entry.parent.depth() + 1)?;
         let folder = FolderNode::empty(budget.charge_node()?);
-        self.make(&entry.parent, &entry.name, Node::Folder(folder))
+        self.add_node(&entry.parent, &entry.name, Node::Folder(folder))
     }
 
     /// Creates a symlink. Refuses an absolute target, which would lead out of the folder.
@@ -307,7 +307,7 @@ impl View {
         let mut charge = entry.parent.budget().charge_node()?;
         charge.grow(target.len())?;
         let link = LinkNode::new(target.to_owned(), charge);
-        self.make(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
+        self.add_node(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
     }
 
     /// Creates a hard link to a file or link.
@@ -328,7 +328,7 @@ impl View {
         if let Node::File(file) = &node {
             self.copy_file_up(file)?;
         }
-        self.make(&entry.parent, &entry.name, node.clone())?;
+        self.add_node(&entry.parent, &entry.name, node.clone())?;
         node.add_links(1);
         Ok(())
     }
@@ -400,7 +400,7 @@ impl View {
     }
 
     /// Adds a new node under an unused name.
-    fn make(&self, parent: &Arc<FolderNode>, name: &str, node: Node) -> Result<(), Errno> {
+    fn add_node(&self, parent: &Arc<FolderNode>, name: &str, node: Node) -> Result<(), Errno> {
         if parent.is_removed() {
             return Err(Errno::NOENT);
         }
@@ -428,7 +428,7 @@ impl View {
     }
 }
 
-/// Returns the entry of an unused name, for a new file or link.
+/// Returns the entry for a new file or link. Fails if the name is used.
 fn unused_entry(end: PathEnd) -> Result<PathEntry, Errno> {
     match end {
         PathEnd::Folder(_) => Err(Errno::EXIST),

@@ -263,7 +263,7 @@ fn changing_folder_lists_each_remaining_entry_once() {
         let mut listing = fixture.view.list(fixture.view.folder()).unwrap();
         let mut listed = names(&mut listing, first);
         // These open, change, remove and add entries, and move `sub` away and back.
-        fixture.view.file("disk0").unwrap();
+        fixture.view.open_file_to_read("disk0").unwrap();
         fixture.write("disk1", "changed");
         fixture.unlink("disk2");
         fixture.unlink("mm");

@@ -107,7 +107,7 @@ impl ImportState {
         max: u64,
     ) -> Result<Vec<u8>, UnusableFile> {
         valid_path(path)?;
-        let read = view.file(path).and_then(|file| {
+        let read = view.open_file_to_read(path).and_then(|file| {
             // A file on the disk may grow between the two calls.
             let size = file.status()?.size.min(max);
             file.read_at(size.saturating_add(1), 0)

@@ -145,8 +145,9 @@ impl ImportState {
         mode: OpenMode,
     ) -> FsResult<Descriptor> {
         valid_path(path)?;
-        let log = self.scripts.as_ref().map(|gate| gate.log.clone());
-        let opened = view.open_with_log(base, path, mode, log.as_ref());
+        let gate = self.scripts.as_ref();
+        let recorder = gate.map(|gate| gate.recorder.clone());
+        let opened = view.open_with_recorder(base, path, mode, recorder.as_ref());
         let opened = self.checked(opened)?;
         if let ViewHandle::File(file) = &opened
             && let Some((disk_path, open_file)) = file.disk_file()

@@ -17,14 +17,14 @@ use super::filesystem::{error_code, valid_path};
 use crate::open_file::OpenFile;
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;
-use crate::tool::script::ScriptLog;
+use crate::tool::script::ScriptRecorder;
 use skillhost_skills::guard::{Folder, PathTarget};
 
 /// The scripts that a call may start, and the script and modules that it uses.
 pub struct ScriptGate {
     allowed: Scripts,
-    /// The script and its modules, for the audit record.
-    pub log: ScriptLog,
+    /// The recorder of the script and its modules, for the audit record.
+    pub recorder: ScriptRecorder,
     /// The bytes of the script's modules when they were first opened, by each path that led to
     /// them. Guards against: an author who changes a module between its digest and its run,
     /// or who swaps two files or retargets a symlink while they are opened.
@@ -36,7 +36,7 @@ impl ScriptGate {
     pub fn new(allowed: Scripts) -> Self {
         Self {
             allowed,
-            log: ScriptLog::default(),
+            recorder: ScriptRecorder::default(),
             modules: BTreeMap::new(),
         }
     }
@@ -80,19 +80,20 @@ impl ImportState {
         let path = path_inside(path)?;
         let gate = self.scripts.as_ref();
         let gate = gate.filter(|gate| gate.allowed.allow(&path));
-        let log = gate.ok_or(ScriptRefusal::NotGranted)?.log.clone();
-        if log.is_started() {
+        let gate = gate.ok_or(ScriptRefusal::NotGranted)?;
+        let recorder = gate.recorder.clone();
+        if recorder.is_started() {
             return Err(ScriptRefusal::AlreadyStarted);
         }
         let bytes = self.read_from_disk(&path, SCRIPT_BYTES)?;
-        log.start(&path, &bytes);
+        recorder.start(&path, &bytes);
         Ok(bytes)
     }
 
     /// Notes the exit code of the script.
     pub(crate) fn finish_script(&mut self, exit_code: i32) {
         if let Some(gate) = &self.scripts {
-            gate.log.finish(exit_code);
+            gate.recorder.finish(exit_code);
         }
     }
 
@@ -100,12 +101,14 @@ impl ImportState {
     /// changed. Does not find a file that the call added.
     pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
         let gate = self.scripts.as_ref();
-        if !gate.is_some_and(|gate| gate.log.is_started()) {
+        if !gate.is_some_and(|gate| gate.recorder.is_started()) {
             return Err(ScriptRefusal::NotGranted);
         }
         let requested = valid_path(path)?;
         if let Some(view) = self.view.clone() {
-            let found = view.module(path).map_err(|error| self.refusal(error))?;
+            let found = view
+                .open_module(path)
+                .map_err(|error| self.refusal(error))?;
             let file = found.ok_or(ScriptRefusal::NotGranted)?;
             let (disk_path, open_file) = file.disk_file().ok_or(ScriptRefusal::NotGranted)?;
             return Ok(self.pin_module(None, &disk_path, open_file)?.to_vec());
@@ -137,12 +140,13 @@ impl ImportState {
         let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
             return Ok(());
         };
-        if !gate.log.is_started() {
+        if !gate.recorder.is_started() {
             return Ok(());
         }
         let (requested, real_path) = (Path::new(requested), real_path(root)?);
         // A symlink or its target may have the extension of a module.
-        if !gate.log.may_be_module(requested) && !gate.log.may_be_module(&real_path) {
+        let recorder = &gate.recorder;
+        if !recorder.may_be_module(requested) && !recorder.may_be_module(&real_path) {
             return Ok(());
         }
         let starts_at_root = base.is_some_and(|base| Arc::ptr_eq(base, root));
@@ -196,12 +200,12 @@ impl ImportState {
             return Err(Code::FileTooLarge);
         }
         let path = real_path.as_os_str().as_bytes();
-        // The log stores the path too.
+        // The recorder stores the path too.
         if !self.take_memory(bytes.len() + 2 * path.len()) {
             return Err(Code::InsufficientMemory);
         }
         let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
-        if !gate.log.add_module(path, &bytes) {
+        if !gate.recorder.add_module(path, &bytes) {
             return Err(Code::InsufficientMemory);
         }
         let bytes = Bytes::from(bytes);
@@ -312,7 +316,7 @@ mod tests {
                 );
                 assert_eq!(imports.load_module("part.py").unwrap(), ORIGINAL);
             }
-            let record = imports.scripts.as_ref().unwrap().log.record(true);
+            let record = imports.scripts.as_ref().unwrap().recorder.to_record(true);
             let record = serde_json::to_value(record.unwrap()).unwrap();
             assert_eq!(record["modules_sha256"], sha256_hex(digest.as_bytes()));
         }
@@ -468,7 +472,7 @@ mod tests {
                 assert_eq!(loaded, Err(expected), "view: {with_view}, {path}");
             }
             assert_eq!(imports.memory(), 0);
-            let record = imports.scripts.as_ref().unwrap().log.record(true);
+            let record = imports.scripts.as_ref().unwrap().recorder.to_record(true);
             let record = serde_json::to_value(record.unwrap()).unwrap();
             assert_eq!(record["modules_sha256"], serde_json::Value::Null);
         }
@@ -575,7 +579,7 @@ mod tests {
                 let mut digests = [sha256_hex(b"one"), sha256_hex(b"two")];
                 digests.sort();
                 let expected = sha256_hex(format!("{}\n", digests.join("\n")).as_bytes());
-                let record = imports.scripts.as_ref().unwrap().log.record(true);
+                let record = imports.scripts.as_ref().unwrap().recorder.to_record(true);
                 let record = serde_json::to_value(record.unwrap()).unwrap();
                 assert_eq!(record["written_code_sha256"], expected, "{written} {read}");
             }

@@ -6,15 +6,15 @@ use std::time::Instant;
 use super::meter::{CpuMeter, MemoryMeter};
 use super::record::Record;
 use super::{Audit, AuditMode};
-use crate::tool::script::ScriptLog;
+use crate::tool::script::ScriptRecorder;
 use crate::tool::{CallError, CallOutcome, Caller, Output, RequestLog, Stop};
 
 /// The record of one call. It is written even if the caller gives up.
 pub struct AuditEntry {
     audit: Arc<Audit>,
     record: Record,
-    /// The script that the call runs, if it runs one.
-    script: Option<ScriptLog>,
+    /// The recorder of the call's script, if the call may run one.
+    script: Option<ScriptRecorder>,
     /// The requests of the call, if it may send any.
     requests: Option<RequestLog>,
     /// True if the tool has answered, with an output or a failure.
@@ -81,8 +81,8 @@ impl AuditEntry {
         self.record.set_skill(skill);
     }
 
-    /// Sets the log in which the sandbox records the script that the call runs.
-    pub fn set_script(&mut self, script: ScriptLog) {
+    /// Sets the recorder in which the sandbox notes the script that the call runs.
+    pub fn set_script(&mut self, script: ScriptRecorder) {
         self.script = Some(script);
     }
 
@@ -115,7 +115,7 @@ impl AuditEntry {
         self.record.cpu_us = Some(self.cpu.micros());
         self.record.memory = self.memory.bytes();
         let script = self.script.as_ref();
-        if let Some(script) = script.and_then(|log| log.record(self.is_answered)) {
+        if let Some(script) = script.and_then(|recorder| recorder.to_record(self.is_answered)) {
             self.record.set_script(script);
         }
         if let Some(requests) = &self.requests {

@@ -175,8 +175,9 @@ fn denies_unless_person_clearly_allows() {
     // The session has used all its questions.
     let call = send(&mut client, &[get("https://new.consent.invalid")]);
     assert_eq!(errors(&mut client, call), [DENIED]);
-    client.logged("the session has had all its 6 questions");
-    client.logged("to allow it, write `network = [\"GET https://new.consent.invalid/*\"]`");
+    client.logged("the session has asked all 6 questions");
+    client
+        .logged("to allow the request, write `network = [\"GET https://new.consent.invalid/*\"]`");
     let requests = recorded(&program);
     assert_eq!(requests[0]["failure"], "denied");
     assert_eq!(requests[0]["rule"], Value::Null);
@@ -265,7 +266,7 @@ fn asks_nothing_about_requests_that_egress_denies() {
 #[test]
 fn logs_missing_grant_if_client_cannot_ask() {
     let program = program("");
-    let advice = "to allow it, write `network = [\"GET https://a.consent.invalid/*\"]`";
+    let advice = "to allow the request, write `network = [\"GET https://a.consent.invalid/*\"]`";
     for (revision, capabilities, why) in [
         (REVISION, json!({}), "does not offer elicitation by forms"),
         (

@@ -165,8 +165,8 @@ fn denials_without_a_grant_are_recorded() {
             "ErrorCode::HttpRequestDenied"
         );
         let line = format!(
-            "`requests.wasm` requested GET http://{host} and got no response: its component has no \
-             grant of `network`"
+            "`requests.wasm` requested GET http://{host} and got no response: the component has no \
+             `network` grant"
         );
         assert!(run.stderr.contains(&line), "{run:?}");
         let record = record(&program);

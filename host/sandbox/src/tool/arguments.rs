@@ -21,8 +21,8 @@ use words::{describe, short};
 pub(crate) use bounds::number_of_values;
 pub use bounds::{BoundedValidator, Mismatch};
 
-/// The maximum bytes of arguments. Guards against: a caller that floods the host. A model
-/// writes a few hundred bytes.
+/// The maximum size of a call's arguments as JSON, in bytes. Guards against: a caller that floods
+/// the host. A model writes a few hundred bytes.
 pub const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// The maximum number of values in a call's arguments. Checking takes time proportional to
@@ -41,7 +41,7 @@ pub struct Schema {
     required: Vec<String>,
     /// True if the schema refuses unknown properties.
     refuses_unknown: bool,
-    /// The nullable properties. A null for any other optional property counts as absent.
+    /// The nullable properties. A null for any other optional property means that it is absent.
     nullable: Vec<String>,
     /// The schemas of the properties, to remove nulls inside their values.
     property_schemas: Map<String, Value>,
@@ -84,13 +84,13 @@ impl Schema {
         self.compiled().map(drop)
     }
 
-    /// Returns the number of patterns. A pattern counts once more for each `anyOf` or `oneOf`
-    /// around it.
+    /// Returns the number of patterns that a check of one value applies. Each keyword
+    /// such as `anyOf` around a pattern adds one, because it tries the pattern once more.
     pub(crate) fn patterns(&self) -> usize {
         self.size.patterns
     }
 
-    /// Checks the size of a schema. [`compile`](Schema::compile) compiles it later.
+    /// Checks the size of a schema, but does not compile it. [`compile`](Schema::compile) does.
     pub(crate) fn uncompiled(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let mut schema = input_schema.clone();
         let properties = schema

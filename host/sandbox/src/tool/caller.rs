@@ -101,8 +101,8 @@ impl Caller {
         self
     }
 
-    /// Returns the name for sharing among clients, which is empty for the client without a
-    /// name. Returns `None` if the host does not tell clients apart.
+    /// Returns the name under which the caller shares the host's budgets with other clients. It is
+    /// empty for the client without a name. Returns `None` if the host does not tell clients apart.
     pub fn sharing_name(&self) -> Option<Arc<str>> {
         let unnamed = || self.is_unnamed_client.then(|| "".into());
         self.client.clone().or_else(unnamed)
@@ -130,7 +130,7 @@ impl Caller {
     }
 
     /// Sets a lease that the call holds until all work for it has ended, even if its future is
-    /// dropped earlier. So a budget also bounds the work for callers that have left.
+    /// dropped earlier. So the lease's budget also bounds the work for callers that have left.
     #[must_use]
     pub fn lease(mut self, lease: Arc<dyn Any + Send + Sync>) -> Self {
         self.lease = CallerLease(Some(lease));

@@ -18,8 +18,8 @@ use skillhost_skills::text::line::Line;
 
 pub use file::ConsentFile;
 
-/// The maximum characters of a value in a question. Guards against: a component whose names hide
-/// the rest of the question.
+/// The maximum number of characters of a value in a question. Guards against: a component whose
+/// names hide the rest of the question.
 const MAX_SHOWN: usize = 100;
 
 declare_limits! {
@@ -98,7 +98,7 @@ enum Decision {
     Denied(String),
 }
 
-/// A host's rules for consent: the limits, and the file of consent that outlasts a session.
+/// A host's rules for consent: the limits, and the file with consent for later sessions.
 #[derive(Debug, Default)]
 pub struct ConsentRules {
     /// The limits of questions.
@@ -178,24 +178,25 @@ impl fmt::Display for Question {
                  another name."
             )?;
         }
-        writeln!(f, "First request: {}", shown(method))?;
-        writeln!(f, "Tool: {}", shown(tool))?;
+        writeln!(f, "First request: {}", shortened(method))?;
+        writeln!(f, "Tool: {}", shortened(tool))?;
         if let Some(skill) = skill {
-            writeln!(f, "Skill: {}", shown(skill))?;
+            writeln!(f, "Skill: {}", shortened(skill))?;
             if *can_remember {
                 writeln!(
                     f,
-                    "If you always allow it, that holds for every skill that the component gets."
+                    "If you always allow this origin, the consent covers every skill that the \
+                     component reads."
                 )?;
             }
         }
-        writeln!(f, "Component: {}", shown(component))?;
-        write!(f, "SHA-256: {}", shown(digest))
+        writeln!(f, "Component: {}", shortened(component))?;
+        write!(f, "SHA-256: {}", shortened(digest))
     }
 }
 
-/// Returns a value for a person, shortened; see [`in_backticks`].
-fn shown(value: &str) -> String {
+/// Returns a value for a person, cut at a maximum length; see [`in_backticks`].
+fn shortened(value: &str) -> String {
     let mut short: String = value.chars().take(MAX_SHOWN).collect();
     if short.len() < value.len() {
         short.push('…');
@@ -268,7 +269,7 @@ impl ConsentRules {
         let max = self.limits.consent_questions;
         if *question_count >= max {
             return Err(format!(
-                "the session has had all its {max} questions (`consent_questions`)"
+                "the session has asked all {max} questions that `consent_questions` allows"
             ));
         }
         // Counts the question before the answer, because a call that ends meanwhile has shown it.
@@ -323,7 +324,7 @@ impl ConsentRules {
             Err(error) => {
                 tracing::error!(
                     "{}",
-                    Line::new(format_args!("{error:#}; it allows nothing"))
+                    Line::new(format_args!("{error:#}; the file allows nothing"))
                 );
                 None
             }
@@ -342,7 +343,8 @@ impl ConsentRules {
         match written.await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                let error = Line::new(format_args!("{error:#}; the answer holds for the session"));
+                let error = format_args!("{error:#}; the answer holds only for this session");
+                let error = Line::new(error);
                 tracing::error!("{error}");
                 false
             }

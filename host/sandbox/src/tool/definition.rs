@@ -17,13 +17,13 @@ pub struct Definition {
     pub input_schema: Map<String, Value>,
     /// The JSON Schema of the record, if the component gives one.
     pub output_schema: Option<Map<String, Value>>,
-    /// The rule that selects the folder of a call by its arguments.
+    /// The rule that selects the folder of a call by the call's arguments.
     pub folder: Option<FolderRule>,
     /// The property of the record that has the text.
     pub text_property: Option<String>,
     /// The form of an answer for models.
     pub model_reads: Form,
-    /// The effects of a call, by the grant of its component.
+    /// The effects that a call may have, according to the component's grant.
     pub effects: Effects,
 }
 
@@ -34,11 +34,12 @@ pub enum Effects {
     /// No effects.
     #[default]
     None,
-    /// It notes something for the operator. Only a tool of the program does this.
+    /// A call notes something for the operator. Only a tool that the program answers itself does
+    /// this.
     Notes,
-    /// It sends requests over the network with safe methods, such as GET.
+    /// A call sends requests over the network, but only with safe methods such as GET.
     SafeRequests,
-    /// It sends requests over the network that may change something.
+    /// A call sends requests over the network that may change something.
     Requests,
 }
 
@@ -104,7 +105,7 @@ impl Definition {
     }
 }
 
-/// The rule that selects the folder of a call by its arguments.
+/// The rule that selects the folder of a call by the call's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FolderRule {

@@ -70,7 +70,7 @@ impl DescriptionSource {
     }
 }
 
-/// The maximum bytes of an operator's description. Guards against: a whole page in every
+/// The maximum size of an operator's description, in bytes. Guards against: pages of text in every
 /// request to a model.
 const DESCRIPTION_BYTES: usize = 8 << 10;
 
@@ -88,10 +88,10 @@ impl ToolSet {
 impl Wording {
     /// Returns the description of a built-in tool, if it differs from the component's.
     pub fn description(self, tool: &str) -> Option<&'static str> {
-        let of_contract = CONTRACT_DESCRIPTIONS
+        let (_, description) = CONTRACT_DESCRIPTIONS
             .iter()
             .find(|(name, _)| *name == tool && self == Self::Contract)?;
-        Some(of_contract.1)
+        Some(*description)
     }
 }
 

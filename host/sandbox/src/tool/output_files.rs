@@ -17,18 +17,18 @@ use skillhost_skills::text::digest::hex;
 use skillhost_skills::text::line::escape_json;
 use skillhost_skills::text::media_type;
 
-/// The maximum bytes of a file's text in a record. Guards against: a report that fills the
+/// The maximum size of a file's text in a record, in bytes. Guards against: a report that fills the
 /// context of a model that reads records.
 const TEXT_BYTES: usize = 16 << 10;
 
-/// The maximum bytes of all texts of files in a record.
+/// The maximum size of all texts of files in a record together, in bytes.
 const ALL_TEXTS_BYTES: usize = 64 << 10;
 
-/// The maximum bytes of the list for models. Guards against: a script that fills the
+/// The maximum size of the list for models, in bytes. Guards against: a script that fills the
 /// model's context with names.
 const LIST_BYTES: usize = 16 << 10;
 
-/// The number of bytes to digest between two checks whether the call is over.
+/// The number of bytes that are digested between two checks of whether the call is over.
 const DIGEST_BYTES: usize = 1 << 20;
 
 /// The changes of a call in its copy-on-write view of a skill. The skill on disk is

@@ -39,7 +39,7 @@ pub(crate) fn assemble(
         });
         pairs.extend(text.map(|text| (property.to_owned(), text)));
     }
-    // A property of the tool with the name of a host's field must not look like that field.
+    // A tool must not be able to give a property the name of a host's field.
     pairs.retain(|(key, _)| !fields.iter().any(|(host_key, _)| host_key == key));
     let fields = fields.iter();
     pairs.extend(fields.map(|(key, json)| ((*key).to_owned(), RecordPart::Json(json))));

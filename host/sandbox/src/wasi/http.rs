@@ -165,7 +165,7 @@ impl RequestGate {
         pauses: &CallPauses,
     ) -> Result<(&RequestSender, Option<String>), Denied> {
         let Some(sender) = &self.sender else {
-            let mut denied = Denied::new("its component has no grant of `network`");
+            let mut denied = Denied::new("the component has no `network` grant");
             denied.outcome.rule = Some(NO_GRANT.to_owned());
             return Err(denied);
         };
@@ -218,7 +218,7 @@ impl RequestSender {
         match rules.decide(session.as_deref(), question).await {
             Ok(consent) => Ok(Some(consent.to_string())),
             Err(why) => {
-                let why = format!("{why}; to allow it, write `network = [\"{rule}\"]`");
+                let why = format!("{why}; to allow the request, write `network = [\"{rule}\"]`");
                 let mut denied = Denied::new(why);
                 denied.missing_rule = Some(rule);
                 Err(denied)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The maximum number of values in a schema. Guards against: slow checks.
 pub(super) const SCHEMA_VALUES: usize = 2_000;
 
-/// The maximum bytes of a pattern's automaton. Guards against: a short pattern with large
+/// The maximum size of a pattern's automaton, in bytes. Guards against: a short pattern with large
 /// repetitions, which is slow for every character of a long text.
 const PATTERN_BYTES: usize = 16 << 10;
 
@@ -16,8 +16,8 @@ const PATTERN_BYTES: usize = 16 << 10;
 /// that expand to a million.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Keywords that evaluate the keywords beside them once more. Guards against: forty nested ones,
-/// which check one value 2^40 times.
+/// Keywords that evaluate the keywords beside them once more. Guards against: forty such keywords
+/// inside one another, which check one value 2^40 times.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// Keywords with alternatives. To explain why none matches, the validator tries an alternative
@@ -28,17 +28,17 @@ const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
 /// keywords.
 const IDENTITIES: [&str; 2] = ["$id", "$schema"];
 
-/// The maximum bytes of a pattern, and the maximum number of classes such as `\d` in it.
-/// Parsing takes time proportional to the square of these.
+/// The maximum length of a pattern in bytes, and the maximum number of classes such as `\d` in it.
+/// Parsing takes time proportional to the square of both.
 const PATTERN_LENGTH: usize = 512;
 const PATTERN_CLASSES: usize = 32;
 
-/// The maximum bytes of the paths to all values of a schema. Each compiled part stores its
-/// path.
+/// The maximum length of the paths to all values of a schema together, in bytes. Each compiled part
+/// stores its path.
 const PATHS_BYTES: usize = 4 << 20;
 
-/// The maximum bytes of text, summed over all patterns that are matched against it. The
-/// slowest pattern takes a second per MiB.
+/// The maximum size of a value's text in bytes, times the number of patterns that are matched
+/// against it. The slowest pattern takes a second per MiB.
 const PATTERN_TEXT: usize = 4 << 20;
 
 /// The maximum number of checks, each of one value with one part of the schema. The slowest,
@@ -49,11 +49,11 @@ const MAX_CHECKS: usize = 4_000_000;
 /// have the same hash, as some large numbers do.
 const MAX_PAIRS: usize = 10_000_000_000;
 
-/// The maximum bytes of the errors that the search for a mismatch creates. For each value of a
-/// schema, an error can copy each checked value, its path, and a text of the schema.
+/// The maximum size of all errors that the search for a mismatch creates, in bytes. For each value
+/// of a schema, an error can copy each checked value, its path, and a text of the schema.
 const SEARCH_BYTES: usize = 64 << 20;
 
-/// The bytes of an error without what it copies.
+/// The size of an error in bytes, without the texts that it copies.
 const ERROR_BYTES: usize = 300;
 
 /// The cost of checks with a schema.
@@ -66,7 +66,7 @@ pub(super) struct SchemaSize {
     pub(super) patterns: usize,
     /// The number of these checks that compare items, for `uniqueItems`.
     unique: usize,
-    /// The maximum bytes of the schema that an error copies.
+    /// The size of the largest text that an error copies from the schema, in bytes.
     copied: usize,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct SchemaSize {
 #[derive(Default)]
 struct ValueSize {
     values: usize,
-    /// The bytes of strings and names.
+    /// The size of all strings and names, in bytes.
     text: usize,
     longest_path: usize,
 }
@@ -179,7 +179,7 @@ pub(crate) fn number_of_values(value: &Value) -> usize {
 /// A value inside a schema.
 struct Part<'s> {
     value: &'s Value,
-    /// The bytes of its path.
+    /// The length of its path, in bytes.
     path: usize,
     /// The number of times that a check of one value evaluates this part.
     times: usize,
@@ -298,9 +298,9 @@ impl<'s> Part<'s> {
 /// Returns a schema's own patterns, without those of the schemas inside it.
 fn patterns(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let own = schema.get("pattern").and_then(Value::as_str);
-    let for_names = schema.get("patternProperties").and_then(Value::as_object);
-    let for_names = for_names.into_iter().flat_map(Map::keys);
-    own.into_iter().chain(for_names.map(String::as_str))
+    let name_patterns = schema.get("patternProperties").and_then(Value::as_object);
+    let name_patterns = name_patterns.into_iter().flat_map(Map::keys);
+    own.into_iter().chain(name_patterns.map(String::as_str))
 }
 
 /// Returns the number of classes such as `\d`, and of control characters such as `\cA`, in a

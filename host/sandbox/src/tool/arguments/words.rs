@@ -42,7 +42,8 @@ fn message(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the name of a property of the argument `object`, or of an argument if that is empty.
+/// Returns the name of a property of the argument `object`. If `object` is empty, the property is
+/// an argument itself.
 fn within(object: &str, property: &str) -> String {
     let property = short(property);
     if object.is_empty() {

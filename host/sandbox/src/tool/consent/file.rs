@@ -1,4 +1,4 @@
-//! The file of consent that outlasts a session: a line for each component and origin.
+//! The file with consent for later sessions: a line for each component and origin.
 //!
 //! A line has the component's SHA-256 and the origin, with a space between them. Empty lines and
 //! text after a `#` are ignored. The operator may edit the file at any time.
@@ -13,13 +13,13 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
-/// The maximum bytes of the file. Guards against: a file that is read without end at each request.
+/// The maximum size of the file, in bytes. Guards against: a large file, which each request reads.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The maximum characters of a component's name in the comment of a line.
+/// The maximum number of characters of a component's name in the comment of a line.
 const MAX_NAME: usize = 64;
 
-/// A file of consent, which is read at each request.
+/// A file with consent, which is read at each request.
 #[derive(Debug)]
 pub struct ConsentFile {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct ConsentFile {
 }
 
 impl ConsentFile {
-    /// Returns the file at a path. A missing file has no lines.
+    /// Checks and returns the file at a path. A missing file allows nothing yet.
     ///
     /// # Errors
     ///

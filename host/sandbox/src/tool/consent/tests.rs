@@ -88,7 +88,7 @@ async fn session_remembers_each_decision() {
     assert_eq!(asked.available_permits(), 3);
     // The session has no questions left.
     let why = decide("https://d.org").await.unwrap_err();
-    assert!(why.contains("all its 3 questions"), "{why}");
+    assert!(why.contains("asked all 3 questions"), "{why}");
     assert_eq!(decide("https://a.org").await, Ok(Consent::Session));
     // A component with other bytes needs another question, and so does another session.
     let mut other = question("https://a.org");
@@ -125,7 +125,7 @@ async fn counts_questions_that_were_shown() {
         assert!(answered.is_err());
     }
     let why = decide("https://b.org").await.unwrap_err();
-    assert!(why.contains("all its 3 questions"), "{why}");
+    assert!(why.contains("asked all 3 questions"), "{why}");
 }
 
 #[tokio::test]

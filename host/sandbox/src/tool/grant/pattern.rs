@@ -14,7 +14,7 @@ pub(super) struct Pattern(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathPattern(Vec<Pattern>);
 
-/// The step of a pattern that matches any number of a path's steps.
+/// The step in a pattern that matches any number of steps in a path.
 const ANY_STEPS: &str = "**";
 
 /// The error for a pattern that cannot match anything.
@@ -60,7 +60,7 @@ impl Pattern {
     }
 
     /// Creates a pattern for names of tools.
-    pub(super) fn of_tools(text: &str) -> Result<Self, PatternError> {
+    pub(super) fn for_tools(text: &str) -> Result<Self, PatternError> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
         if !text.is_empty() && text.bytes().all(is_allowed) {
             Ok(Self(text.to_owned()))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Skills;
 use super::pattern::{Pattern, PatternError};
 
-/// The tools and skills that a caller may use. In a host from `Host::in_scope`, no others
-/// exist. A scope never extends a grant.
+/// The tools and skills that a caller may use. A host from `Host::in_scope` behaves as if no others
+/// existed. A scope never extends a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Lists of patterns. A name is allowed if each list has a matching pattern.
@@ -31,7 +31,7 @@ impl Scope {
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<Self, PatternError> {
         let patterns = patterns.into_iter();
-        let patterns = patterns.map(|text| Pattern::of_tools(text.as_ref()));
+        let patterns = patterns.map(|text| Pattern::for_tools(text.as_ref()));
         self.tools = vec![patterns.collect::<Result<_, _>>()?];
         Ok(self)
     }
@@ -96,8 +96,8 @@ impl Scope {
         let unmatched = tool_patterns.filter(|it| !tools.iter().any(|tool| it.matches(tool)));
         let mut unmatched: Vec<_> = unmatched.map(|it| ("tools", it.to_string())).collect();
         let skill_patterns = self.skills.iter().flat_map(|skills| skills.0.iter());
-        let of_skills = skill_patterns.filter(|it| !skills.iter().any(|skill| it.matches(skill)));
-        unmatched.extend(of_skills.map(|it| ("skills", it.to_string())));
+        let others = skill_patterns.filter(|it| !skills.iter().any(|skill| it.matches(skill)));
+        unmatched.extend(others.map(|it| ("skills", it.to_string())));
         unmatched
     }
 }

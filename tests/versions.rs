@@ -67,7 +67,11 @@ fn refuses_unknown_version_and_names_known_ones() {
         ),
         (
             "skillhost:tool/tools",
-            vec!["it names no version", "write `@0.1.1` after it", known],
+            vec![
+                "the name has no version",
+                "write `@0.1.1` after the name",
+                known,
+            ],
         ),
     ] {
         let problem = refusal(&export(name));
@@ -91,7 +95,7 @@ fn refuses_import_of_unknown_version() {
             "run it with a newer skillhost that knows 0.2.0",
         ),
         ("skillhost:tool/skills@0.0.9", "which was never published"),
-        ("skillhost:tool/skills", "it names no version"),
+        ("skillhost:tool/skills", "the name has no version"),
         (
             "skillhost:tool/skill@0.1.0",
             "did you mean `skillhost:tool/skills`?",

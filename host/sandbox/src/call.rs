@@ -64,7 +64,7 @@ pub struct SandboxCall<'a> {
     pub scripts: Option<ScriptGate>,
     /// The gate of the guest's requests. `None` denies all requests, without a record.
     pub requests: Option<RequestGate>,
-    /// True if the outcome has a trace.
+    /// True if the outcome must have a trace.
     pub is_traced: bool,
     /// The meter of the call's memory.
     pub memory: MemoryMeter,
@@ -90,7 +90,7 @@ pub struct RunOutcome<T> {
     pub deadline: Option<Instant>,
     /// A limit that the guest reached without being stopped.
     pub met: Option<Stop>,
-    /// The guest's output and the place of its trap, if the call is traced.
+    /// The guest's output, and its stack at a trap. Empty unless the call is traced.
     pub trace: CallTrace,
 }
 
@@ -324,7 +324,7 @@ impl Sandbox {
             // Unconstrained, so that the time limit also stops a guest that is always ready.
             let elapsed = tokio::task::unconstrained(async {
                 match &pauses {
-                    Some(pauses) => pauses.elapsed(time).await,
+                    Some(pauses) => pauses.sleep_outside_pauses(time).await,
                     None => tokio::time::sleep(time).await,
                 }
             });

@@ -46,19 +46,19 @@ use turns::Turns;
 /// deadlines and to yield.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The maximum bytes at the start of a memory that stay resident between calls. Resetting
-/// them by copying is cheaper than returning them to the kernel. No built-in tool starts with
-/// more.
+/// The maximum number of bytes at the start of a memory that stay resident between calls.
+/// Resetting them by copying is cheaper than returning them to the kernel. No built-in tool starts
+/// with more.
 const MAX_RESIDENT: usize = 256 << 10;
 
-/// The memories in the pool per slot: enough for a component with the adapter that
+/// The number of memories in the pool per slot: enough for a component with the adapter that
 /// languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
 
 /// The default memory of all calls is the machine's memory divided by this.
 const CALLS_MEMORY_DIVISOR: usize = 4;
 
-/// The bytes of stack for host functions, in addition to the guest's stack.
+/// The size of the stack for host functions in bytes, in addition to the guest's stack.
 const HOST_STACK: usize = 512 << 10;
 
 /// An engine with its epoch clock and the quotas of its calls.
@@ -126,12 +126,12 @@ impl EpochEngine {
             calls: load.calls.clamp(1, limits::MAX_CALLS),
             ..load.clone()
         };
-        let mut config = pooling(load, memory);
+        let mut config = pooling_config(load, memory);
         let (engine, bounds_checks) = match Engine::new(config.epoch_interruption(limited)) {
             Ok(engine) => (engine, BoundsChecks::GuardPages),
             Err(error) => {
                 tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
-                let engine = Engine::new(&on_demand(BoundsChecks::Explicit, load.stack))
+                let engine = Engine::new(&on_demand_config(BoundsChecks::Explicit, load.stack))
                     .map_err(anyhow::Error::from)
                     .context("cannot set up WebAssembly")?;
                 (engine, BoundsChecks::Explicit)
@@ -281,7 +281,7 @@ pub(crate) fn for_compiling(
     bounds_checks: BoundsChecks,
     functions: Option<Arc<impl CacheStore + 'static>>,
 ) -> anyhow::Result<Engine> {
-    let mut config = on_demand(bounds_checks, Load::default().stack);
+    let mut config = on_demand_config(bounds_checks, Load::default().stack);
     if let Some(functions) = functions {
         config.enable_incremental_compilation(functions)?;
     }
@@ -289,7 +289,7 @@ pub(crate) fn for_compiling(
 }
 
 /// Returns the common configuration of all engines, which allocates instances on demand.
-fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
+fn on_demand_config(bounds_checks: BoundsChecks, stack: usize) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
@@ -311,23 +311,24 @@ fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
 }
 
 /// Returns the configuration of an engine that allocates instances from a pool.
-fn pooling(load: &Load, memory: usize) -> Config {
-    let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(load, memory)));
+fn pooling_config(load: &Load, memory: usize) -> Config {
+    let mut config = on_demand_config(BoundsChecks::GuardPages, load.stack);
+    let pool = pool_config(load, memory);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }
 
-/// Returns the bytes of each memory that stay resident between calls.
+/// Returns the number of bytes of each memory that stay resident between calls.
 ///
 /// All memories together keep at most a quarter of the limit for all calls. The limit does
 /// not include these bytes. Guards against: holding most of a small machine's memory for
 /// calls that have ended.
-fn resident(all_memory: usize, memories: usize) -> usize {
+fn resident_bytes(all_memory: usize, memories: usize) -> usize {
     MAX_RESIDENT.min(all_memory / 4 / memories)
 }
 
 /// Returns the sizes of the pool of instances, and how its memories are reset between calls.
-fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
+fn pool_config(load: &Load, memory: usize) -> PoolingAllocationConfig {
     // Instances and tables take megabytes of address space, so all slots can have their
     // maximum. Memories take gigabytes.
     let calls = load.calls;
@@ -348,7 +349,7 @@ fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
         .max_tables_per_component(tables)
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
-        .linear_memory_keep_resident(resident(calls_memory(load), memories as usize))
+        .linear_memory_keep_resident(resident_bytes(calls_memory(load), memories as usize))
         // Linux 6.7 and later can list the written pages. This version of wasmtime misses a
         // page that the kernel moves at that moment, so the next call would see its contents
         // (https://github.com/bytecodealliance/wasmtime/pull/14357).

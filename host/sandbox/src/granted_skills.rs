@@ -12,7 +12,8 @@ use skillhost_skills::catalog::{Catalog, Freshness, ReadBudget, Skill};
 use skillhost_skills::search::{Coverage, SkillIndex};
 use skillhost_skills::text::digest::sha256_hex;
 
-/// The maximum bytes of a query. Guards against: a guest whose query is as long as its memory.
+/// The maximum length of a query in bytes. Guards against: a guest whose query is as long as its
+/// memory.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
 
 /// The maximum number of hits of a search. Guards against: a guest that makes the host read every
@@ -159,7 +160,8 @@ impl Inner {
         self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
     }
 
-    /// Counts the allowed names. Fast if all are allowed, because each page counts them.
+    /// Counts the allowed names. Each page counts them again, so this is fast if all names are
+    /// allowed.
     fn count(&self, names: &[String]) -> usize {
         let scope = self.scope.as_ref();
         if self.granted.allow_all() && scope.is_none_or(|scope| scope.has_all_skills()) {

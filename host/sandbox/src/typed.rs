@@ -108,7 +108,7 @@ impl TypedFunctions {
 
 impl TypedFunction {
     fn definition(&self, docs: &Docs, schemas: &mut SchemaWriter<'_>) -> FunctionDefinition {
-        let comment = docs.function(&self.path).map(docs::joined);
+        let comment = docs.function(&self.path).map(docs::join_lines);
         let names_skill = |(label, _): &&(Label, Shape)| label.wit == SKILL;
         let skill = self.parameters.iter().find(names_skill);
         let answer = self.result.answer.as_ref();
@@ -169,7 +169,7 @@ impl TypedFunction {
                 answer::failure(failure.as_ref(), value.as_deref(), limit).map(Err)
             }
             _ => Err(Stop::Trap(
-                "its result has another type than its function declares".to_owned(),
+                "its result does not have the type that its function declares".to_owned(),
             )),
         }
     }

@@ -75,7 +75,7 @@ pub(crate) struct ImportState {
     directory_entries: (usize, usize),
     /// The text of the file that the guest chose as its answer.
     text: Option<String>,
-    /// The maximum bytes of this text.
+    /// The maximum size of this text, in bytes.
     max_text: usize,
     /// The scripts that the guest may start. `None` if it may start no script.
     pub(crate) scripts: Option<ScriptGate>,
@@ -86,7 +86,7 @@ pub(crate) struct ImportState {
     pub(crate) stop: Option<Stop>,
     /// The tool's name, for the log.
     tool: Arc<str>,
-    /// The maximum bytes of the guest's log.
+    /// The maximum size of the guest's log, in bytes.
     log_limit: usize,
     /// The context of wasmtime-wasi. It is created on first use, because most guests never
     /// read a clock.
@@ -144,8 +144,8 @@ impl ImportState {
         Ok(())
     }
 
-    /// Charges memory to the call. Returns `false` at a limit, which then becomes the reason of a
-    /// later trap.
+    /// Charges memory to the call. Returns `false` if that would exceed a limit, which then is the
+    /// reason if the guest traps later.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
         let taken = self.memory.take(bytes);
         taken.map_err(|stop| self.stop = Some(stop)).is_ok()

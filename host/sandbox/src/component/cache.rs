@@ -41,14 +41,14 @@ struct CacheFolder {
     path: PathBuf,
 }
 
-/// The maximum bytes of a compiled component or of definitions.
+/// The maximum size of an entry with a compiled component or definitions, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The maximum bytes of an index. It takes about as much on disk as in memory.
+/// The maximum size of an index, in bytes. An index takes about as much space on disk as in memory.
 const MAX_INDEX_BYTES: u64 = 128 << 20;
 
-/// The bytes per write. Linux keeps each write in one folio of the page cache, and maps a
-/// whole folio at the first access. After each call, Linux walks the mapped pages of a
+/// The size of each write, in bytes. Linux keeps each write in one folio of the page cache, and
+/// maps a whole folio at the first access. After each call, Linux walks the mapped pages of a
 /// guest's memory. 17 more pages cost a call 0.4 µs.
 const PAGE: usize = 4096;
 
@@ -167,7 +167,8 @@ fn wait_for_lock(
         // Opens the file at each attempt, because the other process removes it at the end.
         let file = open()?;
         match flock(&file, operation) {
-            // The other process has just removed the file: a third one can lock another file.
+            // The other process has just removed the file, so a third process could lock a new file
+            // with this name.
             Ok(()) if rustix::fs::fstat(&file)?.st_nlink == 0 => {}
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {

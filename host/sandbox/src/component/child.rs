@@ -30,7 +30,7 @@ pub struct ChildProcess<'a> {
     pub name: &'static str,
     /// The time limit.
     pub time: Duration,
-    /// The maximum bytes of the answer.
+    /// The maximum size of the answer, in bytes.
     pub max_answer: usize,
     /// The opener. Its broker starts the child if this process is confined.
     pub opener: &'a Opener,
@@ -73,8 +73,8 @@ impl ChildProcess<'_> {
     }
 }
 
-/// Limits this process before it reads input. `largest_file` is the maximum bytes of each
-/// file that it writes.
+/// Limits this process before it reads input. `largest_file` is the maximum size in bytes of each
+/// file that the process writes.
 pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
     skillhost_helper::end_with_parent()?;
     for (resource, limit) in [

@@ -20,7 +20,7 @@ use crate::wasi::newer;
 /// The argument that starts the program as a compiler process.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
 
-/// The maximum bytes of a compiled component.
+/// The maximum size of a compiled component, in bytes.
 const MAX_COMPILED: usize = 512 << 20;
 
 /// The environment variable that makes the compiler process add explicit bounds checks to
@@ -92,7 +92,7 @@ impl Compiler {
         let component = unsafe { Component::deserialize(engine, &compiled) };
         component
             .map_err(anyhow::Error::from)
-            .context("the compiling process has another version")
+            .context("the compiling process runs another version of skillhost")
     }
 }
 

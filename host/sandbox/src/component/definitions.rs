@@ -17,7 +17,7 @@ use crate::tool::{Definition, Effects, FolderRule, Form, Stop};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::text::line::Line;
 
-/// The maximum bytes of a file of definitions beside a component, including JSON escapes.
+/// The maximum size in bytes of a file of definitions beside a component, including JSON escapes.
 const TOOLS_FILE_BYTES: u64 = 2 * limits::DEFINITIONS_BYTES as u64;
 
 /// Asks a component for its tools and checks their definitions. `bytes` is the component's
@@ -113,7 +113,7 @@ fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the total bytes of a definition's texts.
+/// Returns the total size of a definition's texts, in bytes.
 fn size(raw: &RawDefinition) -> usize {
     let texts = [&raw.name, &raw.title, &raw.description, &raw.input_schema];
     let rule = raw.folder.iter();

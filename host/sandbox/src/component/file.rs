@@ -11,11 +11,11 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::{Folder, HardLinks};
 use skillhost_skills::named_file;
 
-/// The maximum bytes of a component. Guards against: a file that fills the memory before it
-/// is checked. A component made from Python has 18 MB.
+/// The maximum size of a component, in bytes. Guards against: a file that fills the memory before
+/// it is checked. A component made from Python has 18 MB.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
-/// Reads a component file if it is a regular file of a bounded size.
+/// Reads a component file. Fails if it is not a regular file, or is too large.
 pub fn read(path: &Path, opener: &Opener) -> anyhow::Result<Vec<u8>> {
     read_bounded(path, MAX_COMPONENT, opener)
         .map_err(|error| {
@@ -38,7 +38,7 @@ pub fn read(path: &Path, opener: &Opener) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("cannot read the tool component `{}`", path.display()))
 }
 
-/// Reads a file of a tools folder if it is a regular file of at most `max` bytes.
+/// Reads a file in a tools folder. Fails if it is not a regular file, or has more than `max` bytes.
 pub(crate) fn read_bounded(path: &Path, max: u64, opener: &Opener) -> anyhow::Result<Vec<u8>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

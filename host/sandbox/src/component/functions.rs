@@ -21,7 +21,8 @@ use skillhost_skills::named_file;
 /// The first bytes of the file, with the version of its format.
 const HEADER: &[u8] = b"skillhost functions 1\n";
 
-/// The maximum bytes of the file. Guards against: a component whose functions fill the disk.
+/// The maximum size of the file, in bytes. Guards against: a component whose functions fill the
+/// disk.
 pub(super) const MAX_BYTES: u64 = 512 << 20;
 
 /// The functions in the file's bytes: their ranges by key, and whether this build used each.

@@ -80,11 +80,11 @@ const WASM_PAGE: u64 = 64 << 10;
 pub struct StartSize {
     /// The number of linear memories.
     pub memories: u32,
-    /// The bytes of the largest memory.
+    /// The size of the largest memory, in bytes.
     pub largest_memory: Option<u64>,
     /// The number of tables.
     pub tables: u32,
-    /// The elements of the largest table.
+    /// The number of elements of the largest table.
     pub largest_table: Option<u64>,
 }
 

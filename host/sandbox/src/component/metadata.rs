@@ -23,7 +23,7 @@ pub struct ComponentMetadata {
 }
 
 impl ComponentMetadata {
-    /// The maximum bytes of a text. Longer texts are omitted. Guards against: a section
+    /// The maximum size of a text, in bytes. Longer texts are omitted. Guards against: a section
     /// that fills the operator's terminal.
     pub const MAX_BYTES: usize = 4 << 10;
 
@@ -50,8 +50,8 @@ impl ComponentMetadata {
         }
     }
 
-    /// Reads the sections of the outermost component. If a name is repeated, the last
-    /// section counts. Omits texts that are too long or not UTF-8.
+    /// Reads the sections of the outermost component. Ignores texts that are empty, too long or
+    /// not UTF-8. If several sections have the same name, uses the last of the others.
     pub(crate) fn read(component: &[u8]) -> Self {
         let mut metadata = Self::default();
         for section in sections(component) {

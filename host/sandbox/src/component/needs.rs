@@ -54,7 +54,7 @@ impl DeclaredNeeds {
 #[serde(deny_unknown_fields, expecting = "expected a `[[network]]` table")]
 #[non_exhaustive]
 pub struct NetworkNeed {
-    /// The rule that would allow them.
+    /// The rule that would allow these requests.
     pub rule: NetworkRule,
     /// The reason, for the operator.
     #[serde(deserialize_with = "read_reason")]
@@ -75,14 +75,14 @@ impl Needs {
     /// The name of the custom section.
     pub const SECTION: &str = "skillhost:needs";
 
-    /// The maximum bytes of the section. Guards against: a section that fills the operator's
-    /// terminal.
+    /// The maximum size of the section, in bytes. Guards against: a section that fills the
+    /// operator's terminal.
     pub const MAX_BYTES: usize = 16 << 10;
 
     /// The maximum number of rules, of secrets, and of a secret's hosts.
     pub const MAX_ENTRIES: usize = 32;
 
-    /// The maximum bytes of a reason.
+    /// The maximum length of a reason, in bytes.
     pub const MAX_REASON_BYTES: usize = 300;
 
     /// Returns whether the component asks to send requests.
@@ -110,11 +110,11 @@ impl Needs {
         })
     }
 
-    /// Reads the section of the outermost component. If it is repeated, the last one counts.
+    /// Reads the section of the outermost component. If there are several, reads only the last.
     ///
     /// # Errors
     ///
-    /// If the section is invalid. Then none of it counts.
+    /// Fails if any part of the section is invalid.
     pub(crate) fn read(component: &[u8]) -> Result<Self, String> {
         let sections = sections(component).filter_map(|section| match section {
             Payload::CustomSection(section) => Some(section),

@@ -57,7 +57,7 @@ pub struct ToolComponent {
     /// SHA-256 of its bytes, in hex.
     pub digest: String,
     source: ComponentSource,
-    /// The linked component, or the reason why it cannot be prepared. An error stays, so that
+    /// The linked component, or the reason why it cannot be prepared. An error is kept, so that
     /// later calls do not compile the component again.
     sandbox: OnceLock<Result<Sandbox, String>>,
     /// The lock of the call that prepares the component. Other calls wait without blocking a
@@ -137,7 +137,7 @@ impl ToolComponent {
     ///
     /// # Errors
     ///
-    /// If its file cannot be read, or has changed.
+    /// Fails if its file cannot be read, or has changed.
     pub fn needs(&self) -> anyhow::Result<DeclaredNeeds> {
         Ok(DeclaredNeeds::read(&self.bytes()?))
     }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_take_turns_of_last_permit() {
+    fn clients_take_turns_with_last_permit() {
         let semaphore = FairSemaphore::new(1);
         let [a, b, c] = ["a", "b", "c"].map(client);
         assert!(semaphore.try_acquire(&a, 1));

@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
 
-/// The bytes of memory to assume if the real number is unknown.
+/// The memory to assume if the real amount is unknown, in bytes.
 const ASSUMED_MEMORY: usize = 1 << 30;
 
-/// Returns the bytes of memory available to this process. Caches the first result.
+/// Returns the memory available to this process, in bytes. Caches the first result.
 pub(super) fn memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
     *MEMORY.get_or_init(|| read_memory(Path::new("/")))
@@ -17,7 +17,7 @@ pub(super) fn memory() -> usize {
 
 /// Reads the available memory. `root` has the folders `/proc` and `/sys`.
 fn read_memory(root: &Path) -> usize {
-    let machine = number(&root.join("proc/meminfo"), |text| {
+    let machine = read_number(&root.join("proc/meminfo"), |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib: usize = line?.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
         kib.checked_mul(1 << 10)
@@ -33,14 +33,14 @@ fn read_memory(root: &Path) -> usize {
             }
             _ => return None,
         };
-        limit(&root.join(mount), Path::new(group), file)
+        lowest_limit(&root.join(mount), Path::new(group), file)
     });
     limits.chain(machine).min().unwrap_or(ASSUMED_MEMORY)
 }
 
 /// Returns the lowest limit of a group and its ancestors. In a container, the group's name can
-/// be one that is valid only outside. Then only the root of the mount exists.
-fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
+/// be one that is valid only outside the container. Then only the root of the mount exists.
+fn lowest_limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
     let below = group.components().filter_map(|part| match part {
         Component::Normal(name) => Some(Path::new(name)),
         _ => None,
@@ -51,7 +51,7 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .take_while(|group| group.starts_with(mount));
     groups
         // "max" is not a number, and means no limit.
-        .filter_map(|group| number(&group.join(file), |text| text.trim().parse().ok()))
+        .filter_map(|group| read_number(&group.join(file), |text| text.trim().parse().ok()))
         .min()
 }
 
@@ -61,7 +61,7 @@ pub fn processors() -> usize {
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-fn number(path: &Path, parse: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
+fn read_number(path: &Path, parse: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
     parse(&fs::read_to_string(path).ok()?)
 }
 

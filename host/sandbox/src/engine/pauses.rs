@@ -55,7 +55,7 @@ impl CallPauses {
     }
 
     /// Waits until this time has passed, without counting pauses.
-    pub(crate) async fn elapsed(&self, time: Duration) {
+    pub(crate) async fn sleep_outside_pauses(&self, time: Duration) {
         let start = Instant::now();
         loop {
             self.wait_until_none_open().await;
@@ -106,8 +106,8 @@ mod tests {
         let pauses = CallPauses::default();
         let (one, other) = (pauses.begin(), pauses.begin());
         let time = Duration::from_millis(50);
-        let mut elapsed = pin!(pauses.elapsed(time));
-        let timeout = tokio::time::timeout(4 * time, elapsed.as_mut());
+        let mut sleep = pin!(pauses.sleep_outside_pauses(time));
+        let timeout = tokio::time::timeout(4 * time, sleep.as_mut());
         let still_waits = timeout.await.is_err();
         assert!(still_waits, "the pause counts");
         drop(one);
@@ -122,7 +122,7 @@ mod tests {
         let total = pauses.total();
         assert!(total >= 5 * time && total < 60 * time, "{total:?}");
         let rest = Instant::now();
-        elapsed.await;
+        sleep.await;
         assert!(rest.elapsed() <= 40 * time);
         // The time between pauses counts.
         drop(pauses.begin());

@@ -35,7 +35,7 @@ struct QuotaGroup {
     queue: FairBudget,
     /// The bytes of linear memory in use.
     memory: FairBudget,
-    /// The bytes that one call of a tool may always have. Zero for other groups.
+    /// The bytes that one call may always have, in the group of a tool. Zero in other groups.
     call_memory: AtomicUsize,
     size: QuotaSize,
 }
@@ -79,7 +79,7 @@ pub(super) struct Slots {
 
 impl QuotaSize {
     /// Returns a size with `slots` slots and the same proportion of everything else.
-    fn part(self, slots: u32) -> Self {
+    fn scaled_to(self, slots: u32) -> Self {
         let whole = u64::from(self.slots.max(1));
         let queue = (u64::from(self.queue) * u64::from(slots)).div_ceil(whole);
         let memory = self.memory as u128 * u128::from(slots) / u128::from(whole);
@@ -131,13 +131,13 @@ impl QuotaRegistry {
             queue: load.queue,
             memory,
         };
-        let third_party = all.part(load.calls - built_in_slots(load.calls));
+        let third_party = all.scaled_to(load.calls - built_in_slots(load.calls));
         let tool = load.calls_per_tool.unwrap_or(load.calls / TOOL_DIVISOR);
         Self {
             all: QuotaGroup::new(all),
             third_party: QuotaGroup::new(third_party),
             tools: Mutex::default(),
-            tool_size: all.part(tool.clamp(1, third_party.slots)),
+            tool_size: all.scaled_to(tool.clamp(1, third_party.slots)),
         }
     }
 
@@ -200,7 +200,7 @@ impl QuotaRegistry {
         (running, queue.total())
     }
 
-    /// Returns the bytes of all linear memories.
+    /// Returns the memory that all calls use, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.all.memory.total()
     }
@@ -241,7 +241,7 @@ impl CallQuota {
         Some(slots.wait_for_rest().await)
     }
 
-    /// Waits for `weight` slots without counting as waiting.
+    /// Waits for `weight` slots without a place in the queue.
     pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Slots {
         Slots::new(self, weight).wait_for_rest().await
     }

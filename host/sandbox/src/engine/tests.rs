@@ -156,7 +156,7 @@ async fn clock_ticks_only_during_calls() {
 
 #[test]
 fn does_not_scan_page_map() {
-    let config = format!("{:?}", pool(&Load::default(), 1 << 20));
+    let config = format!("{:?}", pool_config(&Load::default(), 1 << 20));
     assert!(config.contains("pagemap_scan: No"), "{config}");
 }
 
@@ -167,6 +167,6 @@ fn few_bytes_stay_resident_on_a_small_machine() {
         (1 << 20, 2, 128 << 10),
         (32 << 10, 8, 1 << 10),
     ] {
-        assert_eq!(resident(all_memory, memories), expected);
+        assert_eq!(resident_bytes(all_memory, memories), expected);
     }
 }

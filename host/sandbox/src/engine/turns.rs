@@ -33,11 +33,11 @@ pub(crate) struct HostTurn {
 impl HostTurn {
     /// Begins a turn as long as a guest's.
     pub(crate) fn begin() -> Self {
-        Self::of(TICK)
+        Self::with_length(TICK)
     }
 
     /// Begins a turn of this length.
-    pub(crate) fn of(length: Duration) -> Self {
+    pub(crate) fn with_length(length: Duration) -> Self {
         let began = Instant::now();
         Self { began, length }
     }

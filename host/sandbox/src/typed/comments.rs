@@ -106,12 +106,12 @@ impl TypeComments {
     }
 
     /// Returns the comment on a type.
-    pub(super) fn of_type(&self, shape: &Shape) -> Option<&str> {
+    pub(super) fn type_comment(&self, shape: &Shape) -> Option<&str> {
         non_empty(self.docs(shape)?.docs.as_deref())
     }
 
     /// Returns the comment on a record's field, or on a case or a flag.
-    pub(super) fn of_item(&self, shape: &Shape, label: &Label) -> Option<&str> {
+    pub(super) fn item_comment(&self, shape: &Shape, label: &Label) -> Option<&str> {
         non_empty(self.docs(shape)?.items.get(&label.wit).map(String::as_str))
     }
 
@@ -161,7 +161,7 @@ mod tests {
         for (name, comment) in types {
             comments.merge(name, record("width"), docs("width", comment));
         }
-        let found = comments.of_item(&record("width"), &Label::new("width"));
+        let found = comments.item_comment(&record("width"), &Label::new("width"));
         found.map(str::to_owned)
     }
 
@@ -170,11 +170,11 @@ mod tests {
         let mut comments = TypeComments::default();
         comments.merge("size", record("width"), docs("width", " In pixels.\n"));
         comments.merge("mass", record("weight"), docs("weight", " "));
-        let comment_on = |field: &str| comments.of_item(&record(field), &Label::new(field));
+        let comment_on = |field: &str| comments.item_comment(&record(field), &Label::new(field));
         assert_eq!(comment_on("width"), Some("In pixels."));
         assert_eq!(comment_on("weight"), None);
         assert_eq!(comment_on("height"), None);
-        assert_eq!(comments.of_type(&record("width")), None);
+        assert_eq!(comments.type_comment(&record("width")), None);
     }
 
     /// Reads the comments of a component. It exports enums with these numbers of names, and
@@ -222,15 +222,15 @@ mod tests {
         let labels = |count| (0..count).map(|at| Label::new(&format!("n{at}"))).collect();
         let (first, shade) = (Label::new("n0"), Shape::Enum(labels(3)));
         let comments = read(&[("shade", 3), ("other", 4)]);
-        assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
-        assert_eq!(comments.of_item(&Shape::Enum(labels(4)), &first), None);
+        assert_eq!(comments.item_comment(&shade, &first), Some("Dark."));
+        assert_eq!(comments.item_comment(&Shape::Enum(labels(4)), &first), None);
         // Another type of the same structure has no comment.
         let comments = read(&[("shade", 3), ("other", 3)]);
-        assert_eq!(comments.of_item(&shade, &first), None);
+        assert_eq!(comments.item_comment(&shade, &first), None);
         // One type is too large to read, and later all types together are.
         let large = MAX_PARTS + 1;
         let comments = read(&[("shade", 3), ("large", large)]);
-        assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
+        assert_eq!(comments.item_comment(&shade, &first), Some("Dark."));
         let max = MAX_NAMED_PARTS / MAX_PARTS;
         let names: Vec<String> = (0..max).map(|at| format!("large{at}")).collect();
         // An enum is a part, and so is each of its names.
@@ -239,7 +239,7 @@ mod tests {
             let all: Vec<_> = std::iter::once(("shade", 3)).chain(large).collect();
             assert!(read(&all).0.is_empty(), "{size}");
             let fewer = read(&all[..max]);
-            assert_eq!(fewer.of_item(&shade, &first), Some("Dark."), "{size}");
+            assert_eq!(fewer.item_comment(&shade, &first), Some("Dark."), "{size}");
         }
     }
 
@@ -252,8 +252,8 @@ mod tests {
         let comments = read_with(shade, &json.replace('\n', ""));
         let labels = ["n0", "n1"].map(Label::new);
         let shade = Shape::Enum(labels.to_vec());
-        assert_eq!(comments.of_type(&shade), Some("A shade."));
-        let items = labels.map(|label| comments.of_item(&shade, &label));
+        assert_eq!(comments.type_comment(&shade), Some("A shade."));
+        let items = labels.map(|label| comments.item_comment(&shade, &label));
         assert_eq!(items, [None, Some("Light.")]);
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 
-use super::names::{FunctionPath, own_name};
+use super::names::{FunctionPath, short_name};
 
 /// The section's name, in the component or in one of its core modules.
 const SECTION: &str = "package-docs";
 
-/// The maximum bytes of a section. Guards against: documentation that fills the memory.
+/// The maximum size of a section, in bytes. Guards against: documentation that fills the memory.
 const MAX_SECTION_BYTES: usize = 1 << 20;
 
 /// The maximum number of sections. Guards against: a file full of sections.
@@ -113,7 +113,7 @@ impl Docs {
                 .values()
                 .find_map(|world| world.types.get(name)),
             Some(interface) => {
-                let interface = package.interface(own_name(interface))?;
+                let interface = package.interface(short_name(interface))?;
                 interface.types.get(name)
             }
         })
@@ -140,7 +140,7 @@ impl WorldDocs {
 }
 
 impl PackageDocs {
-    /// Returns an interface of the package or of a world, by its own name.
+    /// Returns an interface of the package or of a world, by its name without package and version.
     fn interface(&self, name: &str) -> Option<&InterfaceDocs> {
         let inline = || {
             self.worlds.values().find_map(|world| {
@@ -172,7 +172,7 @@ impl PackageDocs {
 
 /// Joins the lines of each paragraph of a comment. Lines of lists, tables, titles and code
 /// stay separate.
-pub(super) fn joined(comment: &str) -> String {
+pub(super) fn join_lines(comment: &str) -> String {
     if comment.contains("```") {
         return comment.to_owned();
     }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn joins_lines_of_paragraphs_only() {
-        for (comment, joined_lines) in [
+        for (comment, expected) in [
             ("One line.", "One line."),
             (
                 "Tasks in a state, for\none owner.\n\nNone if\n`all`.",
@@ -209,7 +209,7 @@ mod tests {
             ("Code:\n```\nf()\ng()\n```", "Code:\n```\nf()\ng()\n```"),
             ("", ""),
         ] {
-            assert_eq!(joined(comment), joined_lines);
+            assert_eq!(join_lines(comment), expected);
         }
     }
 

@@ -150,7 +150,7 @@ fn integer(value: &Val) -> Option<i128> {
 }
 
 fn wrong_type<E: Error>() -> E {
-    E::custom("a value has another type than its function declares")
+    E::custom("a value does not have the type that its function declares")
 }
 
 /// Writes a case as its name, or as an object with one property.

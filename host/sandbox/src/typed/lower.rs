@@ -16,7 +16,7 @@ const MAX_VALUES: usize = 1 << 18;
 /// The reason why arguments are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ValueMismatch {
-    /// A value has another type.
+    /// A value does not have the expected type.
     Wrong {
         /// The path, innermost step first.
         path: Vec<String>,

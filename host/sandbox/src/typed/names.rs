@@ -20,9 +20,9 @@ pub(crate) struct FunctionPath {
 }
 
 impl FunctionPath {
-    /// Returns the interface's own name, such as `terms` for `acme:glossary/terms@1.0.0`.
+    /// Returns the interface's name without package and version.
     pub(crate) fn interface_name(&self) -> Option<&str> {
-        self.interface.as_deref().map(own_name)
+        self.interface.as_deref().map(short_name)
     }
 }
 
@@ -36,8 +36,9 @@ impl std::fmt::Display for FunctionPath {
     }
 }
 
-/// Returns an interface's own name, such as `terms` for `acme:glossary/terms@1.0.0`.
-pub(super) fn own_name(interface: &str) -> &str {
+/// Returns an interface's name without package and version, such as `terms` for
+/// `acme:glossary/terms@1.0.0`.
+pub(super) fn short_name(interface: &str) -> &str {
     let name = interface
         .split_once('@')
         .map_or(interface, |(name, _)| name);

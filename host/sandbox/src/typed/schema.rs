@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::comments::TypeComments;
-use super::docs::joined;
+use super::docs::join_lines;
 use super::shape::{Integer, Label, Shape};
 
 /// The largest integer that every JSON parser represents exactly. Many parsers use floats, which
@@ -14,14 +14,14 @@ pub(crate) const MAX_EXACT: i128 = 9_007_199_254_740_991;
 /// The strings for floats that JSON cannot write as numbers.
 pub(crate) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// The maximum bytes of comments on types in the schemas of a component. Guards against: a
-/// comment on a type that is used a thousand times.
+/// The maximum size of all comments on types in the schemas of a component, in bytes. Guards
+/// against: a comment on a type that is used a thousand times.
 const MAX_COMMENT_BYTES: usize = 64 << 10;
 
 /// A generator of schemas with comments as descriptions.
 pub(crate) struct SchemaWriter<'a> {
     comments: &'a TypeComments,
-    /// The remaining bytes for comments.
+    /// The number of bytes that further comments may have.
     bytes_left: usize,
 }
 
@@ -58,11 +58,11 @@ impl<'a> SchemaWriter<'a> {
             Shape::Variant(cases) => {
                 let comments = self.comments;
                 let cases = cases.iter().map(|(label, payload)| {
-                    let comment = comments.of_item(shape, label);
+                    let comment = comments.item_comment(shape, label);
                     (&*label.json, payload.as_ref(), comment)
                 });
                 let schema = self.cases(cases);
-                self.described(schema, comments.of_type(shape))
+                self.described(schema, comments.type_comment(shape))
             }
             Shape::Result(cases) => {
                 let [ok, err] = &**cases;
@@ -98,8 +98,8 @@ impl<'a> SchemaWriter<'a> {
         fields: &[(Label, Shape)],
     ) -> Map<String, Value> {
         let comments = self.comments;
-        let mut schema = self.properties(fields, |label| comments.of_item(shape, label));
-        self.describe(&mut schema, comments.of_type(shape));
+        let mut schema = self.properties(fields, |label| comments.item_comment(shape, label));
+        self.describe(&mut schema, comments.type_comment(shape));
         schema
     }
 
@@ -172,9 +172,9 @@ impl<'a> SchemaWriter<'a> {
     /// Adds the comments on an enumeration or flags, and on each of its names.
     fn described_labels(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
         let comments = self.comments;
-        let schema = self.described(schema, comments.of_type(shape));
+        let schema = self.described(schema, comments.type_comment(shape));
         labels.iter().fold(schema, |schema, label| {
-            self.described_choice(schema, &label.json, comments.of_item(shape, label))
+            self.described_choice(schema, &label.json, comments.item_comment(shape, label))
         })
     }
 
@@ -196,7 +196,7 @@ impl<'a> SchemaWriter<'a> {
         let Some(comment) = comment else {
             return;
         };
-        let comment = &*joined(comment);
+        let comment = &*join_lines(comment);
         let Some(bytes_left) = self.bytes_left.checked_sub(comment.len()) else {
             return;
         };

@@ -88,10 +88,10 @@ impl Label {
 
 /// The remaining budget for all types of a component.
 pub(crate) struct ShapeBudget {
-    /// The remaining number of parts.
+    /// The number of parts that further types may have.
     parts: usize,
-    /// The remaining bytes of names. Guards against: a long name that is used many times in
-    /// a type.
+    /// The number of bytes that further names may have. Guards against: a long name that is used
+    /// many times in a type.
     name_bytes: usize,
 }
 
@@ -117,7 +117,7 @@ impl ShapeBudget {
 
 /// A bounded reader of a function's types.
 pub(crate) struct ShapeReader<'a> {
-    /// The remaining number of parts for this function.
+    /// The number of parts that further types of this function may have.
     parts: usize,
     budget: &'a mut ShapeBudget,
     /// Returns the name of a resource, if the component gives it one.

@@ -91,7 +91,7 @@ impl TypeSearch<'_> {
         ))
     }
 
-    /// Finds an unsupported type in a type.
+    /// Finds an unsupported type in a type and the types that it contains.
     fn value(&mut self, ty: ComponentValType) -> Option<&'static str> {
         let mut rest = vec![ty];
         while let Some(ty) = rest.pop() {

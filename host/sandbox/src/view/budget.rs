@@ -1,5 +1,5 @@
-//! The budget of a view: its maximum bytes, files and depth. Bytes also count against the
-//! memory that calls share.
+//! The budget of a view: how many bytes and files it may have, and how deeply its folders may
+//! nest. Bytes also count against the memory that calls share.
 
 use std::path::Path;
 use std::sync::Arc;

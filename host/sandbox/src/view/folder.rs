@@ -33,8 +33,8 @@ pub(crate) struct FolderNode {
 }
 
 struct FolderState {
-    /// The path of the underlying folder on the disk, inside the call's folder. `None` if
-    /// there is no such folder.
+    /// The path of the underlying folder on the disk, inside the call's folder. `None` if the disk
+    /// has no such folder.
     disk: Option<PathBuf>,
     entries: BTreeMap<String, FolderEntry>,
     /// The names on the disk that the view has removed or replaced.
@@ -280,7 +280,7 @@ impl FolderListing {
     }
 
     /// Reads one entry. Returns `None` at the end, and `Some(None)` for an entry of the disk that
-    /// is left out or hidden. Guards against: a million hidden entries in one host call.
+    /// listings omit or the view hides. Guards against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
             let own = self.next_own_entry();

@@ -16,19 +16,19 @@ use skillhost_skills::guard::FileStatus;
 /// The maximum number of symlinks in a path, as on Linux. Guards against: loops of links.
 const MAX_LINKS: usize = 40;
 
-/// The maximum bytes of a name, as on Linux.
+/// The maximum length of a name in bytes, as on Linux.
 const MAX_NAME: usize = 255;
 
 /// The treatment of a symlink at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
-    /// Names the link itself, even if the path ends in a slash.
+    /// The path names the link itself, even if it ends in a slash.
     NeverFollowed,
-    /// Names the link itself, unless the path ends in a slash.
+    /// The path names the link itself, unless it ends in a slash.
     NotFollowed,
     Followed,
-    /// For a file that is created if it is missing. If `true`, the link is followed, unless the
-    /// path ends in a slash.
+    /// The path names a file that is created if it is missing. If `true`, a link is followed,
+    /// unless the path ends in a slash.
     Created(bool),
 }
 

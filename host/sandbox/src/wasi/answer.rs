@@ -48,7 +48,7 @@ pub(crate) enum UnusableFile {
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl ImportState {
-    /// Reads a file's text for the answer, and returns its size.
+    /// Reads a file's text for the answer, and returns the file's size.
     pub(crate) fn text_from_file(&mut self, path: &str, limit: u64) -> Result<u64, UnusableFile> {
         self.text = None;
         let max = limit.min(self.max_text as u64);

@@ -139,7 +139,7 @@ impl GuestFolder<'_> {
 
 impl GuestListing {
     /// Reads one entry. Returns `None` at the end, and `Some(None)` for an entry of the disk that
-    /// is left out or that the view hides.
+    /// listings omit or the view hides.
     pub(super) fn step(&mut self) -> io::Result<Option<Option<(String, FileType)>>> {
         match self {
             Self::Disk { entries, .. } => {

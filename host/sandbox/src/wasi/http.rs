@@ -30,19 +30,20 @@ use crate::tool::request::{RequestLog, RequestRecord};
 /// messages, to say which requests would work.
 const RULES_VARIABLE: &str = "SKILLHOST_NETWORK";
 
-/// The maximum bytes of the fields of a request or response. Guards against: a guest that makes
-/// the host hold many large fields.
+/// The maximum size of all fields of a request or response together, in bytes. Guards against: a
+/// guest that makes the host hold many large fields.
 pub(super) const MAX_FIELD_BYTES: usize = 32 << 10;
 
-/// The maximum bytes of a method and of an authority. Registered methods have at most 17, and host
-/// names 253. Guards against: a guest that makes the host hold many long names.
+/// The maximum length of a method in bytes, and that of an authority, which has a host name and a
+/// port. Registered methods have at most 17 bytes, and host names 253. Guards against: a guest that
+/// makes the host hold many long names.
 const MAX_METHOD_BYTES: usize = 64;
 const MAX_AUTHORITY_BYTES: usize = 320;
 
-/// The interface whose functions `link` replaces, in the version of wasmtime-wasi-http.
+/// The interface with the functions that `link` replaces, in the version of wasmtime-wasi-http.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// The maximum bytes of a request's body that the host holds at a time.
+/// The maximum number of bytes of a request's body that the host holds at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The default time limit for the head of a response, and between two pieces of its body.
@@ -71,7 +72,7 @@ struct RequestSender {
     consent: ConsentGate,
 }
 
-/// The means to get consent to a call's requests. Used only if the grant asks a person.
+/// The means to get consent to a call's requests. Used only if the grant has `network = "ask"`.
 #[derive(Debug)]
 pub struct ConsentGate {
     /// The rules of the host.
@@ -237,7 +238,7 @@ struct Denied {
 impl Denied {
     fn new(why: impl ToString) -> Self {
         Self {
-            outcome: failed(FailureKind::Denied, why),
+            outcome: failed_outcome(FailureKind::Denied, why),
             missing_rule: None,
         }
     }
@@ -379,12 +380,12 @@ async fn send(
         Ok(Err(error)) => {
             log.end(index, None, None, start.elapsed());
             let bytes = call_bytes.load(Ordering::Relaxed);
-            return Err(lost_request(&what, &error, bytes, limits.request_bytes));
+            return Err(log_lost_request(&what, &error, bytes, limits.request_bytes));
         }
         Err(_) => {
             let why = format!("the server did not answer in {timeout:?}");
             tracing::warn!("{what} and got no response: {why}");
-            let outcome = failed(FailureKind::Timeout, why);
+            let outcome = failed_outcome(FailureKind::Timeout, why);
             log.end(index, None, Some(outcome), start.elapsed());
             return Err(Error::ConnectionReadTimeout);
         }
@@ -413,9 +414,9 @@ async fn send(
     Ok((response, Box::new(async { Ok(()) })))
 }
 
-/// Logs that the egress process did not answer a request, after the bodies of the call's requests had
-/// this number of bytes. Returns the error for the guest.
-fn lost_request(what: &str, error: &io::Error, bytes: u64, max: usize) -> Error {
+/// Logs that the egress process did not answer a request, and returns the error for the guest.
+/// `bytes` is the size of the bodies of all requests of the call so far.
+fn log_lost_request(what: &str, error: &io::Error, bytes: u64, max: usize) -> Error {
     if bytes > max as u64 {
         tracing::warn!(
             "{what} and got no response: the bodies of the call's requests exceed \
@@ -427,7 +428,7 @@ fn lost_request(what: &str, error: &io::Error, bytes: u64, max: usize) -> Error 
     Error::ConnectionTerminated
 }
 
-fn failed(kind: FailureKind, why: impl ToString) -> Outcome {
+fn failed_outcome(kind: FailureKind, why: impl ToString) -> Outcome {
     Outcome {
         failure: Some(Failure::new(kind, why)),
         ..Outcome::default()
@@ -454,8 +455,9 @@ fn error_for_guest(kind: FailureKind) -> Error {
 /// arrive for too long.
 struct BoundedBody<B> {
     body: B,
+    /// The bytes of this body.
     own_bytes: Arc<AtomicU64>,
-    /// The bytes of all bodies of the call.
+    /// The bytes of all bodies of the call in the same direction.
     call_bytes: Arc<AtomicU64>,
     max: u64,
     exceeded: fn(u64) -> Error,

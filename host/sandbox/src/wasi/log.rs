@@ -13,10 +13,10 @@ use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
 use skillhost_skills::text::line::Line;
 
-/// The maximum bytes of one write.
+/// The maximum size of one write, in bytes.
 const MAX_WRITE: usize = 64 << 10;
 
-/// The maximum bytes of a logged line. Longer lines are split.
+/// The size in bytes at which an unfinished line goes to the log.
 const MAX_LINE: usize = 1000;
 
 /// The log of one call. Clones write to the same log.

@@ -1,5 +1,5 @@
 //! Detects components built for WASI 0.3, which the host does not run. The errors of the compiler
-//! and the linker do not tell their authors what to do.
+//! and the linker do not tell a component's author what to do.
 
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 

@@ -11,10 +11,10 @@ use wasmtime_wasi_io::streams::{InputStream, OutputStream, StreamError, StreamRe
 use super::handles::GuestFile;
 use crate::view::FileHandle;
 
-/// The maximum bytes of one read or write of a stream.
+/// The maximum size of one read or write of a stream, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// A stream that reads from a position.
+/// A stream that reads a file from a position.
 pub(super) struct FileInput {
     file: GuestFile,
     position: u64,

@@ -105,7 +105,7 @@ impl ImportState {
         self.checked(renamed)
     }
 
-    /// Reads the next entry of a listing. Skips entries that are left out or that the view hides.
+    /// Reads the next entry of a listing. Skips entries that listings omit or the view hides.
     pub(in crate::wasi) async fn next_entry(
         &mut self,
         mut turn: HostTurn,

@@ -160,7 +160,7 @@ fn reading_many_entries_pauses_after_each_turn() {
                 std::fs::write(folder.path().join(&path), "").unwrap();
                 files.unlink_file_at(borrowed(root), path).unwrap();
             }
-            let paused = operation(files, HostTurn::of(turn), root);
+            let paused = operation(files, HostTurn::with_length(turn), root);
             assert_eq!(paused, pauses, "{name} {turn:?}");
         }
     }

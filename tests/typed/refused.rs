@@ -222,12 +222,12 @@ fn names_function_and_type_that_have_no_json() {
         ),
         (
             with_function(&long_names, r#"(param "it" $t)"#, "two"),
-            "names of more than 1048576 bytes with those of other functions",
+            "names of more than 1048576 bytes, counting those of other functions",
         ),
         (
             many_functions,
             "its function `f25` cannot be a tool: its parameter `it` has types of more than 50000 \
-             parts with those of other functions",
+             parts, counting those of other functions",
         ),
     ];
     for (text, why) in cases {

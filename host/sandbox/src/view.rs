@@ -5,8 +5,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `file.rs`, `link.rs`, `folder.rs` | the nodes: files, links and folders, with their identity |
-//! | `resolve.rs` | paths |
-//! | `operations.rs`, `rename.rs` | operations by path |
+//! | `resolve.rs` | finds the entry of a path |
+//! | `operations.rs`, `rename.rs` | a guest's operations on paths |
 //! | `changes.rs` | the changes, collected when the call ends |
 //! | `budget.rs` | the limits |
 //!

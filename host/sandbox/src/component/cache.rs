@@ -52,7 +52,7 @@ const MAX_INDEX_BYTES: u64 = 128 << 20;
 /// guest's memory. 17 more pages cost a call 0.4 µs.
 const PAGE: usize = 4096;
 
-/// The age at which an unfinished entry counts as abandoned.
+/// The age at which an unfinished entry is removed, because its process must have ended.
 const UNFINISHED_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// The longest wait for another compiling process. Guards against: a stopped process.
@@ -69,8 +69,8 @@ const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const FORMAT: u32 = 4;
 
 impl ComponentCache {
-    /// Opens the cache in `folder`, and creates it if it is missing. Writes new entries to
-    /// the folder `new_entries`, if given.
+    /// Opens the cache in `folder`, and creates it if it is missing. The cache writes new entries
+    /// to the folder `new_entries` instead, if given.
     pub fn open(folder: &Path, new_entries: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let folders = new_entries.into_iter().chain([folder]);
         let folders = folders.map(|folder| CacheFolder::open(folder, trust));

@@ -40,7 +40,7 @@ pub const EMBEDDED: [EmbeddedComponent; 8] = [
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 
-/// Returns the names of the built-in tools.
+/// Returns the names of the built-in components. A built-in tool has its component's name.
 pub fn names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|embedded| embedded.name)
 }

@@ -40,7 +40,7 @@ pub(super) struct FunctionStore {
 }
 
 impl FunctionStore {
-    /// Reads the file. A missing or damaged file counts as empty.
+    /// Reads the file. Treats a missing or damaged file as empty.
     pub(super) fn read(file: &Path) -> Self {
         let bytes = named_file::read(file, MAX_BYTES).unwrap_or_default();
         Self {

@@ -34,7 +34,7 @@ struct Permits {
 #[derive(Debug, Default)]
 struct Holder {
     held: usize,
-    /// The time when the client's last call began or ended, or its first call arrived.
+    /// The clock's value when the client's last call began or ended, or its first call arrived.
     since: u64,
     waiting: VecDeque<Waiter>,
 }

@@ -16,7 +16,7 @@ use bounds::SchemaSize;
 use normalize::{allows_null, drop_absent, make_integers};
 use plain::PlainProperties;
 use skillhost_skills::text::suggest;
-use words::{describe, short};
+use words::{describe, shorten};
 
 pub(crate) use bounds::number_of_values;
 pub use bounds::{BoundedValidator, Mismatch};
@@ -204,13 +204,13 @@ impl Schema {
     fn wrong_names(&self, arguments: &Map<String, Value>) -> Option<String> {
         let mut required = self.required.iter();
         let missing = required.find(|name| !arguments.contains_key(*name));
-        let missing = missing.map(|name| format!("Missing required argument: '{}'", short(name)));
+        let missing = missing.map(|name| format!("Missing required argument: '{}'", shorten(name)));
         let mut names = arguments.keys().filter(|_| self.refuses_unknown);
         let unknown = names.find(|name| !self.properties.contains(name));
         let unknown = unknown.map(|name| {
             let nearest = suggest::nearest(name, self.properties.iter().map(String::as_str));
             let hint = suggest::did_you_mean(&nearest, '\'');
-            format!("Unknown argument: '{}'{hint}", short(name))
+            format!("Unknown argument: '{}'{hint}", shorten(name))
         });
         match (missing, unknown) {
             (Some(missing), Some(unknown)) => Some(format!("{missing}. {unknown}")),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_many_names_is_digested_once() {
+    fn file_with_many_names_is_digested_once() {
         let (files, checks) = answer_with_names(50, usize::MAX);
         let files = files.unwrap().files;
         assert_eq!((files.len(), checks), (50, 4));

@@ -31,8 +31,8 @@ pub(crate) fn assemble(
     };
     let property = text_property.or(details.is_none().then_some("text"));
     if let Some(property) = property {
-        // Sets the tool's property for the text, and removes repetitions of it: parsers use the
-        // last one, so a program would read another text than the model.
+        // Sets the tool's property for the text, and removes later properties with its name.
+        // Parsers use the last one, so a program and the model would read different texts.
         let mut text = Some(RecordPart::Text(text));
         pairs.retain_mut(|(key, value)| {
             key != property || text.take().map(|text| *value = text).is_some()

@@ -100,7 +100,7 @@ pub(super) fn exported_functions(
     Ok(found)
 }
 
-/// Returns the types of a function. The error names a type without a JSON form.
+/// Returns the types of a function. The error names the type that a tool cannot have.
 pub(super) fn signature(
     engine: &Engine,
     component: &Component,
@@ -116,7 +116,7 @@ pub(super) fn signature(
     for (name, ty) in ty.params() {
         let shape = reader.read(&ty).map_err(|what| {
             let name = Line::new(name);
-            anyhow::anyhow!("its parameter `{name}` has {what}, which has no form in JSON")
+            anyhow::anyhow!("its parameter `{name}` has {what}")
         })?;
         if name == SKILL && shape != Shape::String {
             bail!(
@@ -129,7 +129,7 @@ pub(super) fn signature(
     let result = ty.results().next().map(|ty| reader.read(&ty));
     let result = result
         .transpose()
-        .map_err(|what| anyhow::anyhow!("its result has {what}, which has no form in JSON"))?;
+        .map_err(|what| anyhow::anyhow!("its result has {what}"))?;
     let result = match result {
         Some(Shape::Result(cases)) => {
             let [answer, failure] = *cases;

@@ -136,7 +136,7 @@ impl<'a> ShapeReader<'a> {
         }
     }
 
-    /// Reads a type. The error names a part without a JSON form.
+    /// Reads a type. The error names a part without a JSON form, or a bound that is exceeded.
     pub(crate) fn read(&mut self, ty: &Type) -> Result<Shape, String> {
         self.shape(ty, 0)
     }
@@ -191,13 +191,13 @@ impl<'a> ShapeReader<'a> {
                 self.payload(result.ok(), depth)?,
                 self.payload(result.err(), depth)?,
             ])),
-            Type::Own(resource) => return Err(handle("own", resource)),
-            Type::Borrow(resource) => return Err(handle("borrow", resource)),
-            Type::Future(_) => return Err("a `future`".to_owned()),
-            Type::Stream(_) => return Err("a `stream`".to_owned()),
-            Type::ErrorContext => return Err("an `error-context`".to_owned()),
-            Type::Map(_) => return Err("a `map`".to_owned()),
-            Type::FixedLengthList(_) => return Err("a `list` of fixed length".to_owned()),
+            Type::Own(resource) => return Err(without_json(&handle("own", resource))),
+            Type::Borrow(resource) => return Err(without_json(&handle("borrow", resource))),
+            Type::Future(_) => return Err(without_json("a `future`")),
+            Type::Stream(_) => return Err(without_json("a `stream`")),
+            Type::ErrorContext => return Err(without_json("an `error-context`")),
+            Type::Map(_) => return Err(without_json("a `map`")),
+            Type::FixedLengthList(_) => return Err(without_json("a `list` of fixed length")),
         })
     }
 
@@ -225,17 +225,26 @@ impl<'a> ShapeReader<'a> {
     fn label(&mut self, name: &str) -> Result<Label, String> {
         let bytes_left = &mut self.budget.name_bytes;
         charge(bytes_left, name.len()).ok_or_else(|| {
-            format!("names of more than {DEFINITIONS_BYTES} bytes with those of other functions")
+            format!(
+                "names of more than {DEFINITIONS_BYTES} bytes, counting those of other functions"
+            )
         })?;
         Ok(Label::new(name))
     }
 
     fn charge_part(&mut self) -> Result<(), String> {
         charge(&mut self.budget.parts, 1).ok_or_else(|| {
-            format!("types of more than {MAX_SHARED_PARTS} parts with those of other functions")
+            format!(
+                "types of more than {MAX_SHARED_PARTS} parts, counting those of other functions"
+            )
         })?;
         charge(&mut self.parts, 1).ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))
     }
+}
+
+/// Returns the error for a type that has no form in JSON.
+fn without_json(what: &str) -> String {
+    format!("{what}, which has no form in JSON")
 }
 
 /// Charges an amount to a budget. If the budget is too small, sets it to zero and returns `None`.

@@ -16,7 +16,7 @@ pub(super) fn describe(error: &ValidationError<'_>) -> String {
 
 fn message(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
-    let name = short(&path.trim_start_matches('/').replace('/', "."));
+    let name = shorten(&path.trim_start_matches('/').replace('/', "."));
     match error.kind() {
         ValidationErrorKind::Type { kind } if !name.is_empty() => {
             format!("Argument '{name}' must be {}", expected(kind))
@@ -27,17 +27,17 @@ fn message(error: &ValidationError<'_>) -> String {
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let unknown: Vec<String> = unexpected.iter().map(|it| within(&name, it)).collect();
-            format!("Unknown argument: '{}'", short(&unknown.join("', '")))
+            format!("Unknown argument: '{}'", shorten(&unknown.join("', '")))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
             if !name.is_empty() =>
         {
             describe_choices(error, &name, context)
         }
-        _ if name.is_empty() => format!("Invalid arguments: {}", short(&error.to_string())),
+        _ if name.is_empty() => format!("Invalid arguments: {}", shorten(&error.to_string())),
         _ => format!(
             "Argument '{name}' is invalid: {}",
-            short(&error.to_string())
+            shorten(&error.to_string())
         ),
     }
 }
@@ -45,7 +45,7 @@ fn message(error: &ValidationError<'_>) -> String {
 /// Returns the name of a property of the argument `object`. If `object` is empty, the property is
 /// an argument itself.
 fn within(object: &str, property: &str) -> String {
-    let property = short(property);
+    let property = shorten(property);
     if object.is_empty() {
         property
     } else {
@@ -104,10 +104,10 @@ fn expectation(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> = options.as_array()?.iter().map(Value::to_string).collect();
-            Some(format!("one of {}", short(&options.join(", "))))
+            Some(format!("one of {}", shorten(&options.join(", "))))
         }
         ValidationErrorKind::Required { property } => {
-            Some(format!("an object with '{}'", short(property.as_str()?)))
+            Some(format!("an object with '{}'", shorten(property.as_str()?)))
         }
         _ => None,
     });
@@ -138,7 +138,7 @@ fn expected(kind: &TypeKind) -> String {
 }
 
 /// Shortens a caller's string for a message.
-pub(super) fn short(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     cut(text, MAX_NAME)
 }
 

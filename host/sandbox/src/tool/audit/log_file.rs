@@ -643,16 +643,16 @@ mod tests {
     fn waits_for_a_lock_in_bounded_time() {
         let folder = tempfile::tempdir().unwrap();
         let open = || File::create(folder.path().join("log")).unwrap();
-        let (own, other) = (open(), open());
+        let (holder, waiter) = (open(), open());
         let time = Duration::from_millis(20);
-        lock_within(&other, time).unwrap();
+        lock_within(&holder, time).unwrap();
         let start = Instant::now();
-        let error = lock_within(&own, time).unwrap_err();
+        let error = lock_within(&waiter, time).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() >= time);
         std::thread::scope(|threads| {
-            threads.spawn(|| lock_within(&own, Duration::from_secs(60)).unwrap());
-            drop(other);
+            threads.spawn(|| lock_within(&waiter, Duration::from_secs(60)).unwrap());
+            drop(holder);
         });
     }
 }

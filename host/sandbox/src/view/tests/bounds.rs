@@ -185,7 +185,7 @@ fn memory_after(work: impl FnOnce(&Fixture)) -> usize {
 }
 
 #[test]
-fn limits_memory_of_a_file_by_its_length() {
+fn file_uses_at_most_four_times_its_length() {
     let empty = memory_after(|f| drop(f.open("new")));
     let cases: [(Work, usize); 7] = [
         (|f| f.open("new").write_at(&[1; 100], 0).unwrap(), 100),

@@ -405,8 +405,8 @@ fn few_descriptors_suffice_for_many_skills_and_roots() {
 /// A guest may only learn that there is no more memory, and fail. In Python, this is an exception.
 #[test]
 fn names_the_limit_that_a_failed_tool_met() {
-    let message = "it needed more than 67108864 bytes of memory; to change this, set `limits.memory` in \
-                   skillhost.toml";
+    let message = "it needed more than 67108864 bytes of memory; to change this, set \
+                   `limits.memory` in skillhost.toml";
     for (code, met) in [
         ("(drop (memory.grow (i32.const 2000)))", Some(message)),
         ("(drop (memory.grow (i32.const 1)))", None),

@@ -87,8 +87,8 @@ fn link_scripts(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::R
             let state = store.data_mut();
             let script = state.imports.start_script(&path);
             if script.is_ok() {
-                // From now on, requests can come from the script, which may see only its own
-                // skill.
+                // From now on, the script can call the interface `skills` too, and it may see only
+                // its own skill.
                 state.skills = GrantedSkills::default();
             }
             unless_busy(&state.imports, script)

@@ -51,8 +51,8 @@ impl DigestKey {
     /// Without changed files, this is the keyed digest of the text that the model reads. With
     /// changed files, it is the keyed digest of a list. The first line of the list has the keyed
     /// digest of the text, in hex. Each file adds a line with two plain SHA-256 digests: of its
-    /// path, and of its bytes. If the answer leaves out a file's bytes, the second digest is that of
-    /// an empty file.
+    /// path, and of its bytes. If the answer leaves out a file's bytes, the second digest is that
+    /// of an empty file.
     pub(super) fn digest_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),

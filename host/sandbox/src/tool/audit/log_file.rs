@@ -578,7 +578,7 @@ fn open_file(
         break match opened {
             // Another process created the log meanwhile.
             Err(Errno::EXIST) => continue,
-            // The process sandbox allows this process to open only the file that had the name first.
+            // The process sandbox lets this process open only the file that had the name first.
             Err(Errno::ACCESS) if let Some(broker) = opener.broker() => {
                 broker.open_log().map_err(anyhow::Error::from)?
             }

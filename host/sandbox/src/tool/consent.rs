@@ -343,8 +343,9 @@ impl ConsentRules {
         match written.await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                let error = format_args!("{error:#}; the answer holds only for this session");
-                let error = Line::new(error);
+                let error = Line::new(format_args!(
+                    "{error:#}; the answer holds only for this session"
+                ));
                 tracing::error!("{error}");
                 false
             }

@@ -80,8 +80,7 @@ impl ImportState {
         let path = path_inside(path)?;
         let gate = self.scripts.as_ref();
         let gate = gate.filter(|gate| gate.allowed.allow(&path));
-        let gate = gate.ok_or(ScriptRefusal::NotGranted)?;
-        let recorder = gate.recorder.clone();
+        let recorder = gate.ok_or(ScriptRefusal::NotGranted)?.recorder.clone();
         if recorder.is_started() {
             return Err(ScriptRefusal::AlreadyStarted);
         }

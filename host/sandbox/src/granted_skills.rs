@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_search_asks_the_index_no_more() {
+    fn abandoned_search_stops_querying_the_index() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.max_blocking_threads(1).build().unwrap();
         runtime.block_on(async {

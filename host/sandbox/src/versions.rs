@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_name_their_own_version_and_are_sorted() {
+    fn supported_versions_are_consistent_and_newest_first() {
         for entry in &SUPPORTED {
             for interface in [entry.tools, entry.skills, entry.answer, entry.scripts] {
                 let version = InterfaceName::parse(interface).and_then(|name| name.version);

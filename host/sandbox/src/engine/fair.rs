@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn client_holds_at_most_half_of_rest() {
+    fn limits_client_to_half_of_what_others_leave() {
         let budget = FairBudget::default();
         let [a, b, c] = ["a", "b", "c"].map(client);
         let take = |client, units| budget.take(client, units, 10, 100);

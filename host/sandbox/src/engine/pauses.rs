@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pauses_do_not_count() {
+    async fn pauses_do_not_count_towards_call_time() {
         let pauses = CallPauses::default();
         let (one, other) = (pauses.begin(), pauses.begin());
         let time = Duration::from_millis(50);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_types_that_are_read() {
+    fn limits_number_of_types_that_are_read() {
         let labels = |count| (0..count).map(|at| Label::new(&format!("n{at}"))).collect();
         let (first, shade) = (Label::new("n0"), Shape::Enum(labels(3)));
         let comments = read(&[("shade", 3), ("other", 4)]);

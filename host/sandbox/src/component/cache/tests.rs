@@ -92,7 +92,7 @@ fn failed_write_leaves_no_entry() {
 }
 
 #[test]
-fn locks_no_removed_file() {
+fn does_not_lock_a_removed_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.lock");
     let opened = Cell::new(0);
@@ -212,7 +212,7 @@ fn writes_new_entries_into_a_separate_folder() {
 }
 
 #[test]
-fn one_compiles_and_others_wait() {
+fn waits_while_another_compiles_the_component() {
     let (_folder, cache) = cache();
     let key = |name: &str| CodeKey(name.to_owned());
     let lock = cache.lock(&key("a")).unwrap();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn excludes_names_in_each_intersection() {
+    fn intersection_keeps_excluded_names() {
         let names = |name: &str| BTreeSet::from([name.to_owned()]);
         let one = Scope::new().without(names("a"), names("b"));
         assert!(!one.is_everything());

@@ -161,7 +161,7 @@ fn continues_a_chain_that_another_process_began() {
         let report = verify_external(&log, &["old", "audit.jsonl"]);
         assert_eq!(report.problems, [], "{before} {between}");
         assert_eq!(report.chains, 2);
-        assert_eq!(report.unproven, 0, "{before} {between}");
+        assert_eq!(report.unproven_records, 0, "{before} {between}");
         assert_eq!(log.verify(&["audit.jsonl"]).problems, []);
     }
 }
@@ -235,7 +235,10 @@ fn signs_existing_records_before_adding() {
     record(&log.host(), 1);
     record(&log.host(), 1);
     let report = log.verify(&["audit.jsonl"]);
-    assert_eq!((report.before_checkpoint, report.proven), (50, Some(54)));
+    assert_eq!(
+        (report.before_checkpoint, report.last_proven),
+        (50, Some(54))
+    );
     // A new log begins with a checkpoint, so no record is before it.
     fs::remove_file(&log.path).unwrap();
     record(&log.host(), 5);

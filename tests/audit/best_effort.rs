@@ -40,7 +40,10 @@ fn starts_while_the_log_is_locked() {
     });
     drop(host);
     let report = log.verify(&["audit.jsonl"]);
-    assert!(report.is_proven() && report.unproven == 0, "{report:?}");
+    assert!(
+        report.is_proven() && report.unproven_records == 0,
+        "{report:?}"
+    );
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn continues_chains_of_others_in_long_files() {
     // The old records have no chain. All records after them are in one chain.
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert_eq!(report.problems[0].line, 4);
-    assert_eq!((report.unproven, report.chains), (0, 1));
+    assert_eq!((report.unproven_records, report.chains), (0, 1));
     let records = log.records("audit.jsonl");
     assert_eq!(
         records
@@ -249,7 +249,7 @@ fn vouches_for_a_log_without_a_chain() {
         let report = log.prove(&["audit.jsonl"], 3);
         let bytes = before.len() + torn.len() + usize::from(!torn.is_empty());
         assert_eq!(
-            (report.first, report.vouched_bytes),
+            (report.first, report.unchanged_gap_bytes),
             (Some(0), bytes as u64)
         );
         let text = fs::read_to_string(&log.path).unwrap();
@@ -289,7 +289,7 @@ fn vouches_for_a_record_torn_anywhere() {
             record(&log.host(), 1);
             let report = log.verify(&["audit.jsonl"]);
             assert_eq!(
-                (&*report.problems, report.unproven),
+                (&*report.problems, report.unproven_records),
                 (&[][..], 0),
                 "cut at {end}"
             );
@@ -299,7 +299,7 @@ fn vouches_for_a_record_torn_anywhere() {
             } else {
                 end as u64 + 1
             };
-            assert_eq!(report.vouched_bytes, vouched, "cut at {end}");
+            assert_eq!(report.unchanged_gap_bytes, vouched, "cut at {end}");
         }
     }
 }
@@ -320,7 +320,7 @@ fn continues_the_chain_after_foreign_lines() {
     let report = log.verify(&["audit.jsonl"]);
     let lines: Vec<u64> = report.problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [3, 7]);
-    assert_eq!((report.records, report.unproven), (7, 0));
+    assert_eq!((report.records, report.unproven_records), (7, 0));
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn continues_the_chain_after_a_torn_start() {
     }
     drop(host);
     let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
-    assert_eq!(report.vouched_bytes, 42 + 61 + zeros as u64);
+    assert_eq!(report.unchanged_gap_bytes, 42 + 61 + zeros as u64);
     // The files in a shell's order, and then the last one alone.
     log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
     log.prove(&["audit.jsonl"], 2);
@@ -368,7 +368,7 @@ fn accepts_a_log_torn_several_times() {
         let report = log.prove(&["audit.jsonl"], 2);
         let last_line = last + usize::from(last > 0);
         assert_eq!(
-            report.vouched_bytes,
+            report.unchanged_gap_bytes,
             (torn_lines.len() + last_line) as u64,
             "{torn:?} {last}"
         );
@@ -390,7 +390,7 @@ fn accepts_zeros_after_a_torn_record() {
                 record(&log.host(), 1);
                 let report = log.prove(&["audit.jsonl"], 2);
                 assert_eq!(
-                    report.vouched_bytes,
+                    report.unchanged_gap_bytes,
                     torn.len() as u64 + 1,
                     "{start} {zeros}"
                 );

@@ -24,7 +24,11 @@ fn signs_after_n_records_and_at_end() {
     let report = log.verify(&["audit.jsonl"]);
     // The first checkpoint is record 0, and the third is record 22.
     assert_eq!(
-        (report.proven, report.unproven, report.checkpoints),
+        (
+            report.last_proven,
+            report.unproven_records,
+            report.checkpoints
+        ),
         (Some(22), 5, 3)
     );
     drop(host);
@@ -59,7 +63,11 @@ fn signs_overdue_checkpoint_with_next_record() {
     thread::sleep(Duration::from_millis(101));
     record(&host, 1);
     let report = log.verify(&["audit.jsonl"]);
-    assert_eq!((report.checkpoints, report.unproven), (2, 0), "{report:?}");
+    assert_eq!(
+        (report.checkpoints, report.unproven_records),
+        (2, 0),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -126,6 +134,6 @@ fn retries_failed_checkpoint_while_host_is_idle() {
     });
     redirect_descriptor(number, &log.path);
     wait_until("a checkpoint is missing", || {
-        log.verify(&["audit.jsonl"]).unproven == 0
+        log.verify(&["audit.jsonl"]).unproven_records == 0
     });
 }

@@ -98,7 +98,10 @@ fn external_checkpoints_show_a_cut() {
     let cut: String = text.split_inclusive('\n').take(7).collect();
     fs::write(&log.path, &cut).unwrap();
     let report = check();
-    assert_eq!((report.external_checkpoints, report.proven), (3, Some(6)));
+    assert_eq!(
+        (report.external_checkpoints, report.last_proven),
+        (3, Some(6))
+    );
     assert!(
         report.problems[0]
             .problem
@@ -144,7 +147,7 @@ fn distinguishes_missing_chain_from_another() {
             let report = log.verify_external(&files, &external);
             assert_eq!(problem_texts(&report), [""; 0]);
             assert_eq!(
-                (report.external_checkpoints, report.unproven),
+                (report.external_checkpoints, report.unproven_records),
                 (5 + calls as u64, 0)
             );
             assert_eq!(report.chains, 2);
@@ -182,7 +185,7 @@ fn leaves_unsigned_records_unproven() {
     let other = log.new_chain("other", 2);
     let report = log.verify_external(&["one", "other"], &[first, other].concat());
     assert_eq!(problem_texts(&report), [""; 0]);
-    assert_eq!((report.records, report.unproven), (9, 1));
+    assert_eq!((report.records, report.unproven_records), (9, 1));
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn finds_a_restored_log_by_its_checkpoints() {
     assert!(
         problem_texts(&report)
             .iter()
-            .all(|text| text.contains("not the external checkpoint")),
+            .all(|text| text.contains("differs from the external checkpoint")),
         "{report:?}"
     );
 }

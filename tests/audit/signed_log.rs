@@ -73,7 +73,11 @@ impl SignedLog {
     pub(super) fn prove(&self, files: &[&str], calls: usize) -> VerifyReport {
         let report = self.verify(files);
         assert_eq!(report.problems, []);
-        assert_eq!((report.unproven, report.torn_bytes), (0, 0), "{report:?}");
+        assert_eq!(
+            (report.unproven_records, report.torn_bytes),
+            (0, 0),
+            "{report:?}"
+        );
         let found = files.iter().flat_map(|file| self.records(file));
         let found = found.filter(|record| record["tool"] == "none").count();
         assert_eq!(found, calls);

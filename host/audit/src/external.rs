@@ -1,6 +1,6 @@
 //! External checkpoints: checkpoints that are stored outside of the log.
 //!
-//! They show that a log was cut, or replaced by another one. The log itself cannot show this.
+//! They show that a log was cut, or replaced by another log. The log itself cannot show this.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
@@ -18,17 +18,17 @@ use skillhost_skills::text::digest::hex;
 use crate::key::PublicKey;
 use crate::lines::{Piece, PieceReader};
 
-/// The maximum number of lines in all files with checkpoints. Guards against: files that fill the
-/// memory.
+/// The maximum number of lines in all files of external checkpoints together. Guards against: files
+/// that fill the memory.
 const MAX_CHECKPOINTS: usize = 1_000_000;
 
 /// Checkpoints that are stored outside of the log.
 #[derive(Debug, Clone, Default)]
 pub struct ExternalCheckpoints {
     chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
-    /// The number of lines in the files. Each part of a line that is too long counts.
+    /// The number of lines in the files. A line that is too long counts once for each of its parts.
     lines: usize,
-    /// The bytes of torn checkpoints in the files.
+    /// The number of bytes of torn checkpoints in the files.
     torn_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ struct ExternalChain {
     newest: u64,
     /// The numbers of the first and the last record in the log.
     in_log: Option<(u64, u64)>,
-    /// True if the log has a checkpoint of the chain with a valid signature.
+    /// True if the log has a checkpoint with a valid signature for this chain.
     is_proven: bool,
 }
 
@@ -59,7 +59,8 @@ pub(crate) struct CheckpointMatch {
 impl ExternalCheckpoints {
     /// Reads files with a checkpoint on each line, as hosts sent them.
     ///
-    /// Each must be signed with one of the keys. Torn checkpoints are counted and skipped.
+    /// Fails if a checkpoint is not signed with one of the keys. Skips torn checkpoints, and counts
+    /// their bytes.
     pub fn read(files: &[PathBuf], keys: &[PublicKey]) -> anyhow::Result<Self> {
         let mut checkpoints = Self::default();
         for path in files {
@@ -101,12 +102,12 @@ impl ExternalCheckpoints {
     /// Adds the line of a checkpoint, without its line feed.
     pub fn add(&mut self, line: &[u8], keys: &[PublicKey]) -> anyhow::Result<()> {
         let Some(signed) = SignedLine::parse(line) else {
-            bail!("it is not a checkpoint");
+            bail!("not a checkpoint");
         };
         let is_signed = |key: &PublicKey| key.verifies(signed.message, &signed.signature);
         ensure!(
             keys.iter().any(is_signed),
-            "none of the given keys has signed it"
+            "not signed with any of the given keys"
         );
         let next = signed.link.next_after(line);
         let chain = self.chains.entry(next.chain).or_default();
@@ -115,7 +116,7 @@ impl ExternalCheckpoints {
         Ok(())
     }
 
-    /// Returns the bytes of torn checkpoints in the files.
+    /// Returns the number of bytes of torn checkpoints in the files.
     pub(crate) fn torn_bytes(&self) -> u64 {
         self.torn_bytes
     }
@@ -125,14 +126,16 @@ impl ExternalCheckpoints {
         self.chains.contains_key(chain)
     }
 
-    /// Returns whether a record of a chain with external checkpoints was noted.
+    /// Returns whether the chain has external checkpoints and a record in the log so far.
     pub(crate) fn has_noted_record(&self, chain: &[u8; NAME_BYTES]) -> bool {
         let chain = self.chains.get(chain);
         chain.is_some_and(|chain| chain.in_log.is_some())
     }
 
-    /// Notes that the log has the record before `next`. Compares the record with the external
-    /// checkpoints that have its number. Returns `None` if there are none.
+    /// Notes that the log has the record with the number `sequence`, and compares the record with
+    /// the external checkpoints of this number. Returns `None` if there are no such checkpoints.
+    ///
+    /// `next` is the link of the record after it.
     pub(crate) fn note_record(&mut self, sequence: u64, next: &Link) -> Option<CheckpointMatch> {
         let chain = self.chains.get_mut(&next.chain)?;
         let (first, last) = chain.in_log.get_or_insert((sequence, sequence));
@@ -145,21 +148,22 @@ impl ExternalCheckpoints {
         })
     }
 
-    /// Notes that the log has a checkpoint of a chain with a valid signature.
+    /// Notes that the log has a checkpoint with a valid signature for this chain.
     pub(crate) fn note_proof(&mut self, chain: &[u8; NAME_BYTES]) {
         if let Some(chain) = self.chains.get_mut(chain) {
             chain.is_proven = true;
         }
     }
 
-    /// Reports each checkpoint that should be in the log but is not: its number, and the problem
-    /// in words.
+    /// Reports chains whose external checkpoints are not all in the log, and chains that no valid
+    /// checkpoint in the log proves. Passes the number of a checkpoint and the problem in words to
+    /// `report`.
     ///
     /// Does not report checkpoints that are older than the log's first record of their chain.
     ///
     /// `is_empty` means that the log has no records. `is_any_proven` means that at least one chain
-    /// in the log is proven. `has_problems` means that problems were reported, which may explain
-    /// why checkpoints between two records are missing.
+    /// in the log is proven. `has_problems` means that other problems were already reported, which
+    /// may explain why checkpoints between two records are missing.
     pub(crate) fn report_missing(
         self,
         is_empty: bool,
@@ -197,7 +201,7 @@ impl ExternalCheckpoints {
                 );
                 report(newest, problem);
             } else if !chain.is_proven && is_any_proven {
-                // Anyone can write records with higher numbers than the newest checkpoint's.
+                // Without a key, anyone can add records until their numbers exceed `newest`.
                 let problem = format!(
                     "nothing proves the records {first} to {last}: their chain has an external \
                      checkpoint {newest}, but the log has no valid checkpoint of it"
@@ -214,16 +218,17 @@ fn range_of(numbers: RangeInclusive<u64>) -> RangeInclusive<(u64, [u8; 32])> {
     (first, [0; 32])..=(last, [u8::MAX; 32])
 }
 
-/// A reader that shortens each run of zero bytes to one of them.
+/// A reader that shortens each run of zero bytes to a single zero byte.
 ///
-/// A power failure can leave zero bytes before a checkpoint on the same line. They must not make
-/// the line too long to be read at once.
+/// A power failure can leave zero bytes before a checkpoint on the same line. Without this reader,
+/// they could make the line longer than [`MAX_LINE_BYTES`](crate::lines::MAX_LINE_BYTES).
 struct ZeroShortener<R> {
     reader: R,
     is_after_zero: bool,
     /// The number of zero bytes left out.
     left_out: u64,
-    /// The maximum of `left_out` in this line, which leaves out at most [`MAX_ZERO_BYTES`].
+    /// The maximum value of `left_out` until the next line. A line leaves out at most
+    /// [`MAX_ZERO_BYTES`].
     max_left_out: u64,
 }
 
@@ -237,7 +242,7 @@ impl<R> ZeroShortener<R> {
         }
     }
 
-    /// Returns whether the next byte is part of the result. Counts it if not.
+    /// Returns whether the next byte is part of the result. Counts the byte as left out if not.
     fn keeps(&mut self, byte: u8) -> bool {
         if byte == b'\n' {
             self.max_left_out = self.left_out + MAX_ZERO_BYTES;
@@ -261,7 +266,8 @@ impl<R: Read> Read for ZeroShortener<R> {
                     kept += 1;
                 }
             }
-            // No bytes would mean the end of the file.
+            // A result of 0 would mean the end of the file, so read again if all bytes are left
+            // out.
             if kept > 0 || read == 0 {
                 return Ok(kept);
             }
@@ -269,7 +275,7 @@ impl<R: Read> Read for ZeroShortener<R> {
     }
 }
 
-/// Returns the length of the torn checkpoints at the beginning of a line.
+/// Returns the total length of the torn checkpoints at the beginning of a line.
 ///
 /// A process that is killed while it stores a checkpoint leaves a torn one. The next process
 /// appends to the same line.
@@ -316,22 +322,22 @@ mod tests {
     }
 
     #[test]
-    fn counts_lines_rather_than_parts() {
+    fn error_names_number_of_line_and_not_of_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checkpoints");
-        // The first part is torn like a checkpoint, but the second one is not.
+        // The first part looks like a torn checkpoint, but the second part does not.
         let start = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":\"";
         let long = "x".repeat(MAX_LINE_BYTES);
         for (before, number) in [("", 1), ("{\n\n", 3)] {
             fs::write(&path, format!("{before}{start}{long}\n")).unwrap();
             let error = ExternalCheckpoints::read(std::slice::from_ref(&path), &[]).unwrap_err();
-            let said = format!("line {number}: it is not a checkpoint");
+            let said = format!("line {number}: not a checkpoint");
             assert!(format!("{error:#}").ends_with(&said), "{error:#}");
         }
     }
 
     #[test]
-    fn treats_checkpoints_of_one_number_together() {
+    fn finds_one_of_two_checkpoints_with_same_number() {
         let chain = [1; NAME_BYTES];
         let mut external = ExternalCheckpoints::default();
         let known = external.chains.entry(chain).or_default();
@@ -366,7 +372,7 @@ mod tests {
             (MAX_ZERO_BYTES - 3, &b"a\0b\0\0\nc\0"[..]),
         ] {
             let text = b"a\0\0\0b\0\0\0\nc\0\0".as_slice();
-            // A run continues in the next read, which has only zero bytes, and in the one after.
+            // A run of zero bytes spans three reads, and the second read has nothing else.
             let [first, second, third] = [&text[..2], &text[2..3], &text[3..]];
             let mut reader = ZeroShortener::new(first.chain(second).chain(third));
             reader.left_out = before;

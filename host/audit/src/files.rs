@@ -12,7 +12,7 @@ use skillhost_skills::named_file;
 
 use crate::lines::{Piece, PieceReader};
 
-/// The number of bytes that are read at a time.
+/// The size of the buffer for reading a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The beginning of a record, up to its time.
@@ -35,10 +35,10 @@ pub(crate) struct InputFile {
     file_id: (u64, u64),
 }
 
-/// A file's first record that belongs to a chain.
+/// The first record of a file that belongs to a chain.
 ///
-/// The default value stands for a file without such a record, for example from a version of
-/// skillhost without chains. Such a file sorts before all others.
+/// The default value stands for a file without such a record, for example one that a version of
+/// skillhost without chains wrote. Such a file sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
     time: TimeText,
@@ -70,7 +70,8 @@ impl InputFile {
     }
 }
 
-/// Sorts the files of a log by the age of their chain, then by the number of their first record.
+/// Sorts the files of a log by the age of their chain, then by the sequence number of their first
+/// record.
 pub(crate) fn sort_files(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     let mut files: Vec<InputFile> = paths
         .iter()
@@ -111,15 +112,15 @@ fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
     Ok((file, (metadata.dev(), metadata.ino())))
 }
 
-/// Returns whether the first record of a file has the chain and the number of this link.
+/// Returns whether the first record of a file has the chain and the sequence number of `link`.
 pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
     let first = FirstRecord::find(file)?;
     Ok((first.chain, first.sequence) == (link.chain, link.sequence))
 }
 
 impl FirstRecord {
-    /// Finds the first record of a chain in a file. A torn record may precede it, and zero bytes of
-    /// a power failure.
+    /// Finds the first record in a file that belongs to a chain. Before it may be a torn record,
+    /// and zero bytes that a power failure left.
     fn find(file: &File) -> std::io::Result<Self> {
         let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));
@@ -133,8 +134,8 @@ impl FirstRecord {
                 && let Some(link) = Link::parse(line)
                 && let Some(time) = time_of(line)
             {
-                // The first record of a chain does not have the chain's name. Its digest gives
-                // the name, and the next record has it.
+                // The first record of a chain does not contain the chain's name: the name is made
+                // from that record's digest. The link after the record has the name.
                 return Ok(Self {
                     time,
                     chain: link.next_after(line).chain,

@@ -1,7 +1,7 @@
 //! Finds records in a log by client, tool, skill, outcome or time.
 //!
-//! Also finds records outside a chain, and marks them: an older version wrote them, or another
-//! user added them.
+//! Also finds records outside a chain, and marks them: an older version may have written them, or
+//! another user.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -38,9 +38,9 @@ pub struct Filter {
     pub skill: Option<String>,
     /// The outcome, one of [`OUTCOMES`]. If it is `None`, checkpoints are left out.
     pub outcome: Option<String>,
-    /// The earliest time.
+    /// The earliest time of a matching record.
     pub since: Option<RecordTime>,
-    /// The latest time.
+    /// The latest time of a matching record.
     pub until: Option<RecordTime>,
 }
 
@@ -51,8 +51,8 @@ pub struct RecordTime(String);
 impl FromStr for RecordTime {
     type Err = String;
 
-    /// Reads a time such as `2026-11-23T08:00:00Z` or `2026-11-23 08:00:00`, or how long ago
-    /// it was, such as `2h`.
+    /// Parses a time such as `2026-11-23T08:00:00Z` or `2026-11-23 08:00:00`, or an age such as
+    /// `2h`, which means two hours ago.
     fn from_str(text: &str) -> Result<Self, String> {
         let absolute = humantime::parse_rfc3339_weak(text).ok();
         let relative = || {
@@ -80,7 +80,7 @@ pub struct CallRecord<'a> {
     /// The client's name.
     #[serde(borrow)]
     pub client: Option<Cow<'a, str>>,
-    /// The other end of the connection.
+    /// The address of the other end of the connection.
     #[serde(borrow)]
     pub peer: Option<Cow<'a, str>>,
     /// The tool. Empty for a record that belongs to no call.
@@ -103,9 +103,10 @@ pub struct CallRecord<'a> {
     pub reason: Option<Cow<'a, str>>,
     /// Microseconds from the call's start to its end.
     pub duration_us: Option<u64>,
-    /// The bytes of the answer.
+    /// The number of bytes of the answer.
     pub bytes: Option<u64>,
-    /// True if the chain links the record to the one before it in its file.
+    /// True if the record follows the one before it in its file, and no earlier record of the file
+    /// broke the chain.
     #[serde(skip)]
     pub is_chained: bool,
 }
@@ -116,7 +117,8 @@ pub struct CallRecord<'a> {
 pub struct SearchSummary {
     /// The number of lines that are not records.
     pub other_lines: u64,
-    /// The state of the chain, without its signatures. `None` if the search ended early.
+    /// The result of verifying the chain without checking signatures. `None` if the search ended
+    /// early.
     pub report: Option<VerifyReport>,
 }
 
@@ -172,7 +174,7 @@ impl<'a> RecordSearch<'a> {
         }
     }
 
-    /// Checks a piece, and calls a function if it is a record that matches the filter. Returns
+    /// Checks a piece, and calls `each` if the piece is a record that matches the filter. Returns
     /// whether to continue.
     pub(crate) fn check(
         &mut self,
@@ -219,7 +221,7 @@ impl<'a> RecordSearch<'a> {
 /// Reads a record and its line as text. Returns `None` if the line is not a record.
 fn parse_record(line: &[u8], is_chained: bool) -> Option<(CallRecord<'_>, &str)> {
     let line = str::from_utf8(line).ok()?;
-    // Serde would also accept an array of the fields.
+    // Serde would also accept an array with the values of the fields.
     let object = Some(line).filter(|line| line.starts_with('{'))?;
     let record = serde_json::from_str(object).ok()?;
     let record = CallRecord {
@@ -237,7 +239,7 @@ mod tests {
     use crate::lines::MAX_LINE_BYTES;
 
     #[test]
-    fn counts_lines_rather_than_parts() {
+    fn counts_long_line_once_rather_than_each_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let long = "x".repeat(2 * MAX_LINE_BYTES);
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_age_that_begins_before_1970() {
+    fn age_beyond_1970_means_1970() {
         let RecordTime(time) = "60years".parse().unwrap();
         assert_eq!(time, "1970-01-01T00:00:00.000Z");
     }

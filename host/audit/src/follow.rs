@@ -25,7 +25,7 @@ use skillhost_sandbox::tool::audit::chain::Link;
 /// The time after which the file is read again without an event, because some mounts report none.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The number of bytes that are read at a time.
+/// The maximum number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The maximum number of files in a folder that are searched for the next record, and of renamed
@@ -45,9 +45,9 @@ pub enum FollowStep<'a> {
 /// Calls a function with each record of a log that matches a filter, and continues with appended
 /// records. Ends when the function returns false, or when `stop` becomes readable or is closed.
 ///
-/// If the file is renamed, continues with the new file at its path. If that file was renamed
+/// If the file is renamed, continues with the new file at its path. If the new file was renamed
 /// meanwhile too, finds it in the same folder by its first record. If the file is emptied,
-/// continues at its beginning. Notices this even if the file has already grown beyond its old size.
+/// continues at the file's beginning, even if the file has already grown beyond its old size.
 pub fn follow_records(
     path: &Path,
     filter: &Filter,
@@ -63,8 +63,8 @@ pub fn follow_records(
     loop {
         let mut record =
             |record: &CallRecord<'_>, line: &str| each(FollowStep::Record(record, line));
-        // Looks for a new file before it reads the old one. Otherwise it could miss records that
-        // were written after the read and before the rename.
+        // Look for a new file before reading the old one. Otherwise records could be missed that
+        // were written to the old file after the read and before the rename.
         let successor = file.successor(path);
         if !file
             .read_lines(|piece| search.check(piece, &mut record))
@@ -111,8 +111,10 @@ pub fn follow_records(
     }
 }
 
-/// Watches the folder of a log and, if the log is a symlink, the folder of its target. Returns
-/// `None` if the system has too many watchers. The file is then only polled.
+/// Watches the folder of a log and, if the log is a symlink, the folder of its target.
+///
+/// Returns `None` if the system has too many watchers. The file is then only read every
+/// [`SCAN_INTERVAL`].
 fn watch_folders(path: &Path) -> Option<Inotify> {
     let inotify = Inotify::new(Opener::DIRECT).ok()?;
     let absolute = std::path::absolute(path).ok();
@@ -134,7 +136,7 @@ fn wait(inotify: Option<&Inotify>, stop: BorrowedFd<'_>) -> bool {
         return false;
     }
     if let Some(inotify) = inotify {
-        // Every event only starts a read, so its content does not matter.
+        // Any event makes the caller read the file, so the events' contents do not matter.
         inotify.read(drop);
     }
     true
@@ -145,7 +147,7 @@ struct FollowedFile {
     file: File,
     /// The device and inode numbers.
     file_id: (u64, u64),
-    /// The number of bytes that were read.
+    /// The number of bytes that were read so far.
     position: u64,
     /// The last line that was read, or the last part of a line that is too long.
     last_line: Vec<u8>,
@@ -195,7 +197,8 @@ impl FollowedFile {
         }
     }
 
-    /// Finds the renamed file that begins with the record `next`. Also returns the file's path.
+    /// Finds the renamed file that begins with the record of the link `next`. Also returns the
+    /// file's path.
     ///
     /// Searches the log's folder for files with names that begin with the log's name.
     fn find_renamed(path: &Path, next: Link) -> Option<(String, Self)> {
@@ -212,8 +215,10 @@ impl FollowedFile {
         })
     }
 
-    /// Calls `each` with each whole line up to the current end, until it returns false. Reads
-    /// nothing if the file was emptied.
+    /// Calls `each` with each whole line up to the current end of the file, and with each part of a
+    /// line that is too long, until `each` returns false. Returns whether `each` never did.
+    ///
+    /// Reads nothing if the file was emptied.
     fn read_lines(
         &mut self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
@@ -224,7 +229,8 @@ impl FollowedFile {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };
-            // Compares after the read, because the file may have been emptied just before it.
+            // This check comes after the read, because the file may have been emptied just before
+            // the read.
             if read == 0 || !self.is_unchanged() {
                 return Ok(true);
             }
@@ -253,7 +259,7 @@ impl FollowedFile {
         }
     }
 
-    /// Calls `each` with the last line if it has no line feed.
+    /// Calls `each` with the last line if that line has no line feed.
     fn read_unended_line(
         &mut self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
@@ -291,7 +297,7 @@ mod tests {
             fs::write(file.path(), before).unwrap();
             let mut followed = FollowedFile::open(file.path()).unwrap();
             followed.read_lines(|_| Ok(true)).unwrap();
-            // Empties and fills the same file.
+            // This empties the file and writes it again.
             fs::write(file.path(), after).unwrap();
             let successor = followed.successor(file.path());
             assert_eq!(successor.is_some(), is_emptied, "{before:?} {after:?}");
@@ -325,7 +331,7 @@ mod tests {
         assert_eq!(read(b"a"), [""; 0]);
         assert_eq!(read(b"b\nc\nd"), ["ab", "c"]);
         assert_eq!(read(b"\n\n"), ["d", ""]);
-        // A line that is too long is passed in parts.
+        // `each` gets a line that is too long in parts.
         let long = vec![b'x'; MAX_LINE_BYTES];
         assert_eq!(read(&long), [format!("{MAX_LINE_BYTES} false")]);
         assert_eq!(read(b"y\nz\n"), ["2 true", "z"]);

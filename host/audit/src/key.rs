@@ -22,13 +22,13 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::text::digest::{DigestWriter, hex};
 
-/// The maximum bytes of a key file. Guards against: a large file that is not a key.
+/// The maximum size of a key file, in bytes. Guards against: a large file that is not a key.
 const MAX_FILE_BYTES: u64 = 16 << 10;
 
 /// The number of bytes of a public key's digest that are in its id.
 const ID_BYTES: usize = 8;
 
-/// The prefix for deriving the digest key, which hashes arguments and answers.
+/// The prefix for deriving the digest key, the key of the HMAC digests of arguments and answers.
 ///
 /// The digest key is the SHA-256 of this prefix and the private key. It reveals nothing about the
 /// private key.
@@ -73,7 +73,8 @@ impl PrivateKey {
 
     /// Writes the key to a new file that only its owner can read.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        // Older programs refuse a private key file that also contains the public key.
+        // Some older programs refuse a private key file that also contains the public key, so leave
+        // the public key out.
         let bytes = KeypairBytes {
             secret_key: self.0.to_bytes(),
             public_key: None,
@@ -90,7 +91,8 @@ impl PrivateKey {
             .with_context(context)?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
-            // The next attempt would fail if a file with a part of a key existed.
+            // Remove a file with only a part of the key, because the next attempt would not replace
+            // it.
             .inspect_err(|_| drop(fs::remove_file(path)))
             .with_context(context)
     }
@@ -105,7 +107,7 @@ impl PrivateKey {
         self.0.sign(message).to_bytes()
     }
 
-    /// Returns the digest of arguments or of an answer, in hex, as records contain it.
+    /// Returns the HMAC digest of arguments or of an answer, in hex, in the form that records have.
     pub fn digest(&self, mut text: impl Read) -> std::io::Result<String> {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.digest_key());
@@ -143,8 +145,8 @@ impl PublicKey {
     }
 
     fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        // This check precedes opening the file. But the errors of the file itself are reported
-        // first, because they are clearer.
+        // Check the path before opening the file. But report errors of the file itself first,
+        // because they are clearer.
         let checked = trust.check(path);
         let text = named_file::read_text(path, MAX_FILE_BYTES)?;
         ensure!(
@@ -171,7 +173,7 @@ impl PublicKey {
         &self.id
     }
 
-    /// Returns whether a signature is valid.
+    /// Returns whether `signature` is this key's signature of `message`.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         let signature = Signature::from_bytes(signature);
         self.key.verify_strict(message, &signature).is_ok()
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_its_own_key_files_and_those_of_openssl() {
+    fn reads_key_files_of_skillhost_and_openssl() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let key = PrivateKey::generate().unwrap();

@@ -1,4 +1,4 @@
-//! The audit log as evidence: signs its checkpoints, verifies its chain, and finds records.
+//! Signs checkpoints of the audit log, verifies its chains, and finds records in it.
 //!
 //! The crate `skillhost` writes records and chains them. This crate has the parts that a host
 //! does not always need: keys, signatures, and reading a log.

@@ -4,7 +4,8 @@ use std::io::{self, BufRead};
 
 use skillhost_sandbox::tool::audit::chain::MAX_RECORD_BYTES;
 
-/// The maximum bytes of a line that are read at once. Guards against: a file that is one line.
+/// The maximum number of bytes of a line that are read at once. Guards against: a large file that
+/// is a single line, which would fill the memory.
 pub(crate) const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES;
 
 /// A piece of a log.
@@ -12,7 +13,7 @@ pub(crate) const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES;
 pub(crate) enum Piece<'a> {
     /// A line without its line feed.
     Line(&'a [u8]),
-    /// A part of a line that is too long, or the end of a file without a line feed.
+    /// A part of a line that is too long, or the last line of a file if it has no line feed.
     Part {
         /// The bytes, with the line feed if there is one.
         bytes: &'a [u8],
@@ -27,7 +28,7 @@ pub(crate) struct PieceReader<R> {
     line: Vec<u8>,
     /// True in the middle of a line that is too long.
     is_in_long_line: bool,
-    /// True once the end was reached, even if a host appends more.
+    /// True once the end of the file was reached. Lines that a host appends later are not read.
     is_at_end: bool,
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// The number of records in chains.
+    /// The number of records that belong to a chain.
     pub records: u64,
     /// The number of chains. More than one is a problem, unless each has external checkpoints.
     pub chains: u64,
@@ -16,39 +16,42 @@ pub struct VerifyReport {
     pub first: Option<u64>,
     /// The sequence number of the last record.
     pub last: Option<u64>,
-    /// The number of records that precede the first one and are in no given file.
+    /// The number of records that precede the first record and are in no given file.
     ///
-    /// Nobody can tell whether their file was removed because it was old, or by an attacker.
+    /// The log does not show whether their file was removed because of its age or by an attacker.
     pub missing_before: u64,
     /// The number of calls before the first checkpoint of their chain.
     ///
-    /// Nothing proves who wrote them: the first checkpoint of a host also signs the records that it
-    /// found in the log.
+    /// It is not proven who wrote the records of these calls, because the first checkpoint of a
+    /// host also covers records that were already in the log.
     pub before_checkpoint: u64,
     /// The number of checkpoints with a valid signature.
     pub checkpoints: u64,
     /// The number of checkpoints whose signature was not checked, because no key was given.
     pub unchecked_checkpoints: u64,
-    /// The sequence number of the last valid checkpoint. Without problems, the
-    /// records up to it are proven.
-    pub proven: Option<u64>,
-    /// The number of records after the last checkpoint of their chain.
-    pub unproven: u64,
-    /// The number of external checkpoints that are in the log.
+    /// The sequence number of the last valid checkpoint. If there are no problems, this checkpoint
+    /// and the records before it are proven.
+    #[serde(rename = "proven")]
+    pub last_proven: Option<u64>,
+    /// The number of records after the last valid checkpoint of their chain.
+    #[serde(rename = "unproven")]
+    pub unproven_records: u64,
+    /// The number of external checkpoints that were found in the log.
     #[serde(rename = "kept")]
     pub external_checkpoints: u64,
-    /// The number of bytes that are in no chain, but match the digest in the record after them.
+    /// The number of bytes that are in no chain, but whose digest is in the record after them.
     ///
-    /// They are torn records, or lines before the first record of a chain.
-    pub vouched_bytes: u64,
+    /// These bytes are torn records, or lines before the first record of a chain.
+    #[serde(rename = "vouched_bytes")]
+    pub unchanged_gap_bytes: u64,
     /// The number of lines before the first record of a chain, or in a file without a chain.
     ///
-    /// A version without chains wrote them, or somebody else: nothing proves them.
+    /// A version of skillhost without chains may have written these lines, or anybody else.
     pub unchained: u64,
-    /// The bytes of torn records at the ends of files. Nothing vouches for them.
+    /// The number of bytes of torn records at the ends of files. No record has their digest.
     pub torn_bytes: u64,
-    /// The bytes of torn checkpoints in the files of external checkpoints. The process that
-    /// stored them was killed.
+    /// The number of bytes of torn checkpoints in the files of external checkpoints. A killed
+    /// process or a power failure leaves them.
     pub torn_checkpoint_bytes: u64,
     /// The first hundred problems.
     pub problems: Vec<LogProblem>,
@@ -71,15 +74,17 @@ pub struct LogProblem {
 }
 
 impl VerifyReport {
-    /// Returns whether a checkpoint proves that the records up to it are as they were written.
+    /// Returns whether the log has a valid checkpoint, and no problems: all records up to the
+    /// checkpoint are then as they were written.
     pub fn is_proven(&self) -> bool {
-        self.problems.is_empty() && self.proven.is_some()
+        self.problems.is_empty() && self.last_proven.is_some()
     }
 
-    /// Returns whether there is a record, and each record follows the one before it.
+    /// Returns whether the log has a record, and its chain has no problems: each record has the
+    /// next number and the digest of the record before it.
     ///
     /// This needs no key and proves nothing: anybody who can write the file can write such records.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         self.problems.is_empty() && self.records > 0
     }
 }

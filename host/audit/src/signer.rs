@@ -10,7 +10,7 @@ use skillhost::{CheckpointSigner, Trust};
 use crate::key::PrivateKey;
 use crate::sink::CheckpointSink;
 
-/// A signer with a key and its checkpoint sinks.
+/// A signer of checkpoints: a private key, and the sinks to which checkpoints are sent.
 pub struct LogSigner {
     key: PrivateKey,
     id: String,
@@ -22,9 +22,9 @@ impl LogSigner {
     /// Reads the configured key and opens the configured sinks. Returns `None` if no key is
     /// configured.
     ///
-    /// Starts each sink that is a program, and connects to each that is a socket. Fails if a user
-    /// outside `trust` could replace the key or the program. Removes `removed_variables` from the
-    /// program's environment.
+    /// Starts the sink that is a program, and connects to the sink that is a socket. Fails if a
+    /// user outside `trust` could replace the key or the program. Removes `removed_variables` from
+    /// the program's environment.
     pub fn start(
         configured: &Checkpoints,
         trust: &Trust,

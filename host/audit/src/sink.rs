@@ -1,7 +1,7 @@
 //! Checkpoint sinks: a process that reads checkpoints from its stdin, and a Unix socket.
 //!
-//! Both are opened when the host starts. Sending never waits: a sink buffers what its reader
-//! has not read yet, up to a limit.
+//! Both are opened when the host starts. Sending does not wait for the reader of a sink: the sink
+//! buffers unread bytes, up to a limit.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,20 +20,21 @@ use skillhost::Trust;
 use skillhost::config::CheckpointCommand;
 use skillhost_skills::search_path::SearchPath;
 
-/// The maximum bytes that are buffered for a reader. Guards against: a reader that does not
-/// read, and fills the host's memory.
+/// The maximum number of bytes that are buffered for a reader. Guards against: a reader that does
+/// not read, so that its buffer fills the host's memory.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 /// The longest time that a host waits for a reader before the host ends. Guards against: a
-/// reader that does not read, and keeps the host from ending.
+/// reader that does not read, and so keeps the host from ending.
 const MAX_FINISH_TIME: Duration = Duration::from_secs(2);
 
 /// A receiver of checkpoints.
 pub(crate) struct CheckpointSink {
-    /// Its name in messages.
+    /// The sink's name in messages.
     name: String,
     stream: SinkStream,
     buffer: Vec<u8>,
+    /// True if nothing more can be sent.
     is_broken: bool,
 }
 
@@ -43,8 +44,8 @@ enum SinkStream {
 }
 
 impl CheckpointSink {
-    /// Starts a program as a sink. Only users in `trust` may change the path to it. Removes
-    /// `removed_variables` from its environment.
+    /// Starts a program as a sink. Fails if a user outside `trust` could replace the program.
+    /// Removes `removed_variables` from the program's environment.
     pub(crate) fn start(
         configured: &CheckpointCommand,
         trust: &Trust,
@@ -57,7 +58,7 @@ impl CheckpointSink {
         let mut command = Command::new(file.with_context(failed)?);
         command.args(&configured.arguments).stdin(Stdio::piped());
         search_path.set_for(&mut command);
-        // The host's own output belongs to its protocol.
+        // The host's stdout carries only its answers or its protocol.
         command.stdout(Stdio::null());
         // Ctrl-C must not end the program, because the host sends its last checkpoint afterwards.
         command.process_group(0);
@@ -71,7 +72,7 @@ impl CheckpointSink {
         Ok(Self::new(name, SinkStream::Process(child, Some(stdin))))
     }
 
-    /// Connects to a socket as a sink. Does not wait for a listener that accepts no connections.
+    /// Connects to a socket as a sink. Fails at once if the listener accepts no connections.
     pub(crate) fn connect(path: &Path) -> anyhow::Result<Self> {
         let connect = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -101,18 +102,19 @@ impl CheckpointSink {
     pub(crate) fn send(&mut self, line: &[u8]) {
         let name = &self.name;
         if self.is_broken {
-            tracing::error!("cannot send a checkpoint to {name}: it has ended");
+            tracing::error!("cannot send a checkpoint to {name}: an earlier one could not be sent");
             return;
         }
         if self.buffer.len() + line.len() > MAX_BUFFERED_BYTES {
-            tracing::error!("cannot send a checkpoint to {name}: it does not read");
+            tracing::error!("cannot send a checkpoint to {name}: its reader does not read");
         } else {
             self.buffer.extend_from_slice(line);
         }
         self.flush();
     }
 
-    /// Sends the buffered bytes, and logs an error if the reader does not read them in time.
+    /// Sends the buffered bytes. Logs an error if the reader does not read them within
+    /// [`MAX_FINISH_TIME`].
     pub(crate) fn finish(&mut self) {
         let start = Instant::now();
         self.flush();
@@ -125,10 +127,12 @@ impl CheckpointSink {
         }
         let unsent = std::mem::take(&mut self.buffer).len();
         if unsent > 0 {
-            // The reader may have a part of a line, so send nothing after it.
+            // The reader may have received a part of a line, so nothing may follow.
             self.is_broken = true;
             let name = &self.name;
-            tracing::error!("cannot send {unsent} bytes of checkpoints to {name}: it is too slow");
+            tracing::error!(
+                "cannot send {unsent} bytes of checkpoints to {name}: its reader is too slow"
+            );
         }
     }
 
@@ -177,14 +181,15 @@ impl Drop for CheckpointSink {
     fn drop(&mut self) {
         self.finish();
         if let SinkStream::Process(child, stdin) = &mut self.stream {
-            // The process reads the end of its stdin, and then ends by itself.
+            // The process then reads the end of its stdin, and ends by itself.
             drop(stdin.take());
             let _ = child.try_wait();
         }
     }
 }
 
-/// Finds a program in the PATH, unless it is a path itself, and checks who can change it.
+/// Finds a program: in the PATH if it is a name without a slash, and otherwise at its own path.
+/// Fails if a user outside `trust` could replace it.
 fn find_program(
     program: &Path,
     search_path: &SearchPath,
@@ -242,7 +247,7 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        // Waits for the reader.
+        // Dropping the sink waits for the reader.
         drop(sink);
         let text = read.join().unwrap();
         assert!(text.as_bytes().ends_with(&buffered) && text.len() % 1_000 == 0);
@@ -273,7 +278,7 @@ mod tests {
             sender.send(sink.buffer.len())
         });
         let buffered = receiver.recv_timeout(Duration::from_secs(10));
-        assert!(buffered.expect("it waits for the process") > MAX_BUFFERED_BYTES - 1_000);
+        assert!(buffered.expect("sending waits for the process") > MAX_BUFFERED_BYTES - 1_000);
     }
 
     #[test]
@@ -333,8 +338,8 @@ mod tests {
             sender.send(Instant::now())
         });
         let time = || receiver.recv_timeout(Duration::from_secs(10));
-        let sent = time().expect("a line waits for the reader");
-        let waited = time().expect("the end waits for the reader") - sent;
+        let sent = time().expect("sending waits for the reader");
+        let waited = time().expect("dropping the sink waits too long") - sent;
         // A slow reader gets at least a second.
         assert!(waited >= Duration::from_secs(1), "{waited:?}");
     }

@@ -23,18 +23,18 @@ use crate::key::PublicKey;
 use crate::lines::{MAX_LINE_BYTES, Piece};
 use crate::report::{LogProblem, VerifyReport};
 
-/// The maximum number of problems in a report. Guards against: a file full of problems, which
-/// would fill the memory.
+/// The maximum number of problems in a report. Guards against: a log with so many problems that
+/// they fill the memory.
 const MAX_PROBLEMS: usize = 100;
 
-/// The maximum characters of a key's id in a message.
+/// The maximum number of characters of a key's id in a message.
 const MAX_KEY_ID_CHARACTERS: usize = 64;
 
 /// The beginning of a record that belongs to no call. `0` matches any digit.
 const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// The time of a line that is not a record. It is later than all times.
+/// The time of a line that is not a record: later than the time of any record.
 const NO_TIME: TimeText = [0xff; size_of::<TimeText>()];
 
 /// A verifier of a log's chain.
@@ -47,7 +47,7 @@ pub struct Verifier {
     next: Option<Link>,
     file: Arc<str>,
     line: u64,
-    /// True once this file has a record of the chain.
+    /// True once a record of a chain was found in this file.
     has_chain: bool,
     /// The time of the first record of a chain.
     first_time: Option<TimeText>,
@@ -65,8 +65,8 @@ pub struct Verifier {
     unproven_before: u64,
     /// The number of calls of this chain before its first checkpoint. `None` after it.
     before_checkpoint: Option<u64>,
-    /// True if a problem of the last record was reported. If the next record then has the wrong
-    /// digest, this is the same problem.
+    /// True if a problem of the last record was reported. A wrong digest in the next record is then
+    /// the same problem, and is not reported again.
     is_last_reported: bool,
     /// The ids of unknown keys that were reported.
     other_keys: BTreeSet<String>,
@@ -79,17 +79,18 @@ struct Gap {
     digest: Sha256,
     /// The worst kind of content.
     content: GapContent,
-    /// The first line with this content. It is a problem, unless a record vouches for it.
+    /// The problem to report for the first line with this content, unless the record after the gap
+    /// vouches for the gap: it has the digest of the gap's bytes.
     problem: Option<LogProblem>,
-    /// The number of lines.
+    /// How many lines the gap has.
     lines: u64,
-    /// The number of the last line.
+    /// The line number in the file of the gap's last line.
     last_line: u64,
-    /// The number of lines that are not torn records.
+    /// How many lines of the gap are not torn records.
     unchained: u64,
-    /// The number of the last of these lines.
+    /// The line number in the file of the last line that is not a torn record.
     last_unchained: u64,
-    /// The latest time of these lines.
+    /// The latest time of the lines that are not torn records.
     latest: TimeText,
 }
 
@@ -101,20 +102,20 @@ enum GapContent {
     Torn,
     /// Other lines. Before a chain begins, a version without chains may have written them.
     Unchained,
-    /// A record of a chain that does not belong here.
+    /// A record of a chain at a place where it does not belong.
     Misplaced,
 }
 
 /// The position of a record relative to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// It follows the record before it.
+    /// The record follows the record before it.
     Follows,
-    /// It begins a chain or a file.
+    /// The record begins a chain, or continues one at the beginning of a file.
     Begins,
-    /// A record before it is missing or was changed.
+    /// The record before this one is missing or was changed, or this one was changed.
     Broken,
-    /// It belongs to another position or another chain.
+    /// The record belongs to another place in the log, or to another chain.
     Misplaced,
 }
 
@@ -132,7 +133,7 @@ struct Event<'a> {
 #[derive(Debug)]
 enum SignatureProblem {
     Missing,
-    /// The id of a key that is not given.
+    /// The checkpoint names a key that was not given. The text is this key's id.
     OtherKey(String),
     Wrong,
 }
@@ -158,6 +159,7 @@ impl Event<'_> {
             .flatten()
     }
 
+    /// Returns whether the outcome is one that hosts write for records without a call.
     fn is_known(&self) -> bool {
         [CONTINUED, TORN, CHECKPOINT].contains(&self.outcome)
     }
@@ -239,7 +241,7 @@ impl Verifier {
             } else {
                 GapContent::Unchained
             };
-            let problem = "it is not a record of the chain: changed, or written by others";
+            let problem = "not a record of the chain: it was changed, or somebody else wrote it";
             self.add_to_gap(&[line, b"\n"], content, None, problem);
             return false;
         };
@@ -249,7 +251,7 @@ impl Verifier {
         let next = link.next_after(line);
         let (position, problem) = if is_renumbered {
             let problem =
-                "its number was changed: the rest of it follows the record before it".to_owned();
+                "only the record's `sequence` was changed: its `previous` is right".to_owned();
             (Position::Broken, Some(problem))
         } else {
             self.classify(link, &next.chain, event.as_ref())
@@ -280,8 +282,10 @@ impl Verifier {
         !self.is_broken
     }
 
-    /// Corrects the number of a link if everything else in it is right. Also returns whether it did.
-    /// Without this, all later records would be out of order.
+    /// Corrects the sequence number of a link if everything else in the link is right. Also returns
+    /// whether the number was corrected.
+    ///
+    /// Without this correction, all later records would be out of order.
     fn with_right_number(&self, link: Link) -> (Link, bool) {
         let next = self.next.unwrap_or(Link::FIRST);
         let renumbered = Link {
@@ -296,8 +300,8 @@ impl Verifier {
     }
 
     /// Returns whether a reported problem already explains why a record does not follow the one
-    /// before it: that record was changed, or the missing records are `gap_lines` lines of a
-    /// reported gap.
+    /// before it: a problem of that earlier record was reported, or at most `gap_lines` records are
+    /// missing, and a gap with this number of lines was reported.
     fn is_explained(&self, link: Link, position: Position, gap_lines: u64) -> bool {
         let is_same_chain = self.next.is_none_or(|next| next.chain == link.chain);
         let expected = self.next.map_or(0, |next| next.sequence);
@@ -326,7 +330,8 @@ impl Verifier {
             }
             link => {
                 let is_torn = match line_content {
-                    // A whole part is longer than any record, so zero bytes must be at its end.
+                    // A part of the maximum size is longer than any torn record, so it must end in
+                    // zero bytes.
                     None => is_torn_record(part) && (is_short || part.ends_with(b"\0")),
                     // A power failure leaves any number of zero bytes after a torn record.
                     Some(content) => content == GapContent::Torn && has_only_zeros(part),
@@ -337,7 +342,7 @@ impl Verifier {
                     None => GapContent::Unchained,
                 };
                 let sequence = link.map(|link| link.sequence);
-                let problem = "it is not a record of the chain";
+                let problem = "not a record of the chain";
                 self.add_to_gap(&[part], content, sequence, problem);
                 self.long_line = (!ends_line).then_some(content);
             }
@@ -346,13 +351,13 @@ impl Verifier {
         self.line -= u64::from(!ends_line);
     }
 
-    /// Ends the check, and returns its result.
+    /// Ends the verification, and returns the report.
     pub fn finish(mut self) -> VerifyReport {
         self.end_file();
         self.end_unchained_files();
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
-        let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
+        let (is_empty, is_proven) = (self.next.is_none(), self.report.last_proven.is_some());
         let has_problems = self.problem_count() > 0;
         external.report_missing(is_empty, is_proven, has_problems, |sequence, problem| {
             self.add_problem(Some(sequence), problem);
@@ -360,7 +365,7 @@ impl Verifier {
         self.report
     }
 
-    /// Returns the position of a record of a chain, and the problem with it.
+    /// Returns the position of a record of a chain, and the problem with its position, if any.
     fn classify(
         &mut self,
         link: Link,
@@ -384,7 +389,7 @@ impl Verifier {
         let is_external = self.external.has_chain(&next.chain) && self.external.has_chain(chain);
         if begins && is_external && !self.external.has_noted_record(chain) {
             self.begin_chain();
-            // Old files are removed only from the beginning of a log, never between two other files.
+            // Hosts' old files are removed only from the beginning of a log, never between others.
             let problem = (link != Link::FIRST).then(|| {
                 let missing = missing_records(0, sequence);
                 format!("a new chain begins, and {missing} before it")
@@ -395,8 +400,8 @@ impl Verifier {
         (position, Some(problem))
     }
 
-    /// Returns the position of a record that does not follow the one before it, and the
-    /// problem with it.
+    /// Returns the position of a record that does not follow the one before it, and the problem
+    /// with its position.
     fn classify_out_of_order(
         &self,
         link: Link,
@@ -415,13 +420,14 @@ impl Verifier {
                 Position::Misplaced
             };
             let problem = if link == Link::FIRST {
-                "a new chain begins: nothing ties it to the records before"
+                "a new chain begins: nothing links it to the records before it"
             } else {
-                "it belongs to another chain: nothing ties it to the records before"
+                "this record belongs to another chain: nothing links it to the records before it"
             };
             (position, problem.to_owned())
         } else if sequence == next.sequence {
-            let problem = "it does not follow the record before it: one of the two was changed";
+            let problem =
+                "this record does not follow the one before it: one of the two was changed";
             (Position::Broken, problem.to_owned())
         } else if sequence > next.sequence {
             // Perhaps the files in between were not given.
@@ -440,14 +446,14 @@ impl Verifier {
 
     fn begin_chain(&mut self) {
         self.report.chains += 1;
-        self.unproven_before = self.report.unproven;
+        self.unproven_before = self.report.unproven_records;
         self.before_checkpoint = Some(0);
     }
 
     fn count_record(&mut self, link: Link, event: Option<&Event<'_>>) {
         self.has_chain = true;
         self.report.records += 1;
-        self.report.unproven += 1;
+        self.report.unproven_records += 1;
         self.report.first.get_or_insert(link.sequence);
         self.report.last = Some(link.sequence);
         if let Some(calls) = &mut self.before_checkpoint {
@@ -456,8 +462,8 @@ impl Verifier {
         }
     }
 
-    /// Compares the bytes before a record with what the record says about them. Returns whether
-    /// they are a problem.
+    /// Compares the gap before a record with the number of bytes and the digest in the record.
+    /// Returns whether a problem was reported.
     fn close_gap(&mut self, link: Link, event: Option<&Event<'_>>) -> bool {
         let (bytes, digest) = match event {
             Some(event) => (event.gap_bytes, event.gap_sha256),
@@ -475,7 +481,7 @@ impl Verifier {
             GapContent::Misplaced => false,
         };
         if is_allowed && bytes == gap.bytes && reported == Some(actual) {
-            self.report.vouched_bytes += bytes;
+            self.report.unchanged_gap_bytes += bytes;
             self.report.unchained += gap.unchained;
             return false;
         }
@@ -508,8 +514,8 @@ impl Verifier {
         match self.check_signature(key, signed) {
             Ok(true) => {
                 self.report.checkpoints += 1;
-                self.report.proven = Some(link.sequence);
-                self.report.unproven = self.unproven_before;
+                self.report.last_proven = Some(link.sequence);
+                self.report.unproven_records = self.unproven_before;
                 self.report.before_checkpoint += self.before_checkpoint.take().unwrap_or_default();
                 self.external.note_proof(&next.chain);
             }
@@ -528,8 +534,8 @@ impl Verifier {
         }
     }
 
-    /// Returns whether a signature proves records. Returns `false` if there are no keys, and an
-    /// error if the signature is invalid.
+    /// Returns whether a checkpoint's signature was checked and is valid. Returns `false` if the
+    /// verifier has no keys, and an error if the signature is missing or not valid.
     fn check_signature(
         &self,
         key: &str,
@@ -552,7 +558,7 @@ impl Verifier {
         if let Some(checkpoints) = self.external.note_record(link.sequence, next) {
             self.report.external_checkpoints += u64::from(checkpoints.is_found);
             if checkpoints.has_others && !is_reported {
-                let problem = "it is not the external checkpoint with this number";
+                let problem = "this record differs from the external checkpoint of its number";
                 self.add_problem(Some(link.sequence), problem.to_owned());
             }
         }
@@ -571,7 +577,7 @@ impl Verifier {
             gap.digest.update(part);
             gap.bytes += part.len() as u64;
         }
-        // Parts of a line count once.
+        // Count a line once, even if it has several parts.
         if gap.last_line != problem.line {
             gap.lines += 1;
             gap.last_line = problem.line;
@@ -586,8 +592,8 @@ impl Verifier {
         }
     }
 
-    /// Ends a file. Its last record may be torn, and a version without chains may have written
-    /// the whole file.
+    /// Ends a file, and counts or reports the lines after its last record. The last record may be
+    /// torn, and a version of skillhost without chains may have written the whole file.
     fn end_file(&mut self) {
         let gap = std::mem::take(&mut self.gap);
         let unended = self.unended_record.take();
@@ -600,8 +606,8 @@ impl Verifier {
         }
     }
 
-    /// Counts the lines of files without a chain. They are a problem unless all of them are older
-    /// than the first chain.
+    /// Counts the lines of files without a chain. Reports a file as a problem if a line in it is
+    /// not older than the first record of a chain.
     fn end_unchained_files(&mut self) {
         for gap in std::mem::take(&mut self.unchained_files) {
             match gap.problem {
@@ -636,13 +642,14 @@ impl Verifier {
     }
 }
 
-/// Returns whether a part of a line has only zero bytes, besides its line feed.
+/// Returns whether a part of a line has only zero bytes, apart from a line feed at its end.
 fn has_only_zeros(part: &[u8]) -> bool {
     let bytes = part.strip_suffix(b"\n").unwrap_or(part);
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns the message that the records from `first` up to the one before `next` are missing.
+/// Returns a message saying that the records from number `first` to the one before `next` are
+/// missing.
 fn missing_records(first: u64, next: u64) -> String {
     match next.saturating_sub(first) {
         1 => format!("record {first} is missing"),

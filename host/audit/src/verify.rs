@@ -17,7 +17,8 @@ pub fn verify(
     verify_with(Verifier::new(keys, external), files)
 }
 
-/// Verifies only the chain of a log, without keys: each record must follow the one before it.
+/// Verifies only the chain of a log, without keys: each record must have the next number and the
+/// digest of the record before it.
 ///
 /// This proves nothing, because whoever can write the log could have written all of it.
 pub fn verify_chain(files: &[PathBuf]) -> anyhow::Result<VerifyReport> {

@@ -68,7 +68,10 @@ impl Log {
             ),
             (1_000, 10, 10)
         );
-        assert_eq!((report.proven, report.unproven), (Some(999), 0));
+        assert_eq!(
+            (report.last_proven, report.unproven_records),
+            (Some(999), 0)
+        );
         Self {
             key: key.public(),
             lines,
@@ -76,7 +79,8 @@ impl Log {
         }
     }
 
-    /// Returns whether the verifier finds a problem if `bytes` replace the lines `at..resume_at`.
+    /// Returns whether the verifier finds a problem if `bytes` replace lines `at` up to the one
+    /// before `resume_at`.
     fn finds_problem(&self, at: usize, bytes: &[u8], resume_at: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;
@@ -84,7 +88,7 @@ impl Log {
             verifier.check_line(&rest[..end]);
             rest = &rest[end + 1..];
         }
-        // The rest belongs to the next line.
+        // Bytes after the last line feed belong to the next line.
         let mut rest = rest.to_vec();
         for line in &self.lines[resume_at.min(self.lines.len())..] {
             rest.extend_from_slice(line);
@@ -177,7 +181,7 @@ fn finds_every_moved_record() {
             "line {at} repeated"
         );
     };
-    // These are 1.5 million changes, so two threads check them.
+    // There are 1.5 million such changes, so two threads check them.
     thread::scope(|scope| {
         scope.spawn(|| (0..count).step_by(2).for_each(assert_found));
         (1..count).step_by(2).for_each(assert_found);
@@ -199,7 +203,7 @@ fn finds_every_cut_before_an_external_checkpoint() {
                 "cut in line {at} at {end}"
             );
         }
-        // The log alone shows only that its end is not proven.
+        // Without external checkpoints, the report shows only that the end is not proven.
         let mut verifier = Verifier {
             external: without_external.external.clone(),
             ..log.before[at].clone()
@@ -209,7 +213,10 @@ fn finds_every_cut_before_an_external_checkpoint() {
         assert_eq!(report.problems, [], "{at}");
         assert_eq!((report.records, report.torn_bytes), (at as u64, 20));
         let proven = (at / 100 * 100).checked_sub(1).map(|last| last as u64);
-        assert_eq!((report.proven, report.unproven), (proven, at as u64 % 100));
+        assert_eq!(
+            (report.last_proven, report.unproven_records),
+            (proven, at as u64 % 100)
+        );
     }
 }
 
@@ -227,7 +234,7 @@ fn vouching_record(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Returns a whole record without a chain, and its line feed.
+/// Returns a whole record that belongs to no chain, with its line feed.
 fn unchained() -> Vec<u8> {
     let record =
         format!("{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"t\",\"outcome\":\"output\"}}");
@@ -235,7 +242,7 @@ fn unchained() -> Vec<u8> {
 }
 
 #[test]
-fn counts_only_lines_before_a_chain() {
+fn counts_whole_lines_before_chain_as_unchained() {
     let log = Log::new();
     let unchained = unchained();
     let torn = with_line_feed(&unchained[..40]);
@@ -266,13 +273,13 @@ fn counts_only_lines_before_a_chain() {
             assert_eq!((report.problems, report.unchained), (vec![], expected));
         }
     }
-    // A record of a chain does not count.
+    // A repeated record of a chain is a problem instead.
     for is_vouched in [true, false] {
         let bytes = [&log.lines[0], &b"\n"[..], &log.lines[0], b"\n"].concat();
         let report = check(&bytes, is_vouched);
         assert!(!report.problems.is_empty(), "{report:?}");
     }
-    // Neither does a line after a record of a chain.
+    // So is an unchained line after a record of a chain.
     let mut verifier = log.before[5].clone();
     verifier.check_line(unchained.strip_suffix(b"\n").unwrap());
     verifier.external = ExternalCheckpoints::default();
@@ -297,7 +304,7 @@ fn accepts_torn_records_only_as_reported() {
     };
     let accepted = check(&torn, &vouching(&torn));
     assert_eq!(
-        (accepted.problems, accepted.vouched_bytes),
+        (accepted.problems, accepted.unchanged_gap_bytes),
         (vec![], torn.len() as u64)
     );
     let more = [&torn[..], &torn[..]].concat();
@@ -315,7 +322,7 @@ fn accepts_torn_records_only_as_reported() {
         b"\n",
     ] {
         let report = check(whole, &vouching(whole));
-        assert_eq!(report.vouched_bytes, 0);
+        assert_eq!(report.unchanged_gap_bytes, 0);
         assert!(
             !report.problems.is_empty(),
             "{}",
@@ -336,7 +343,7 @@ fn accepts_torn_records_only_as_reported() {
 }
 
 #[test]
-fn accepts_long_zeros_only_after_torn_record() {
+fn accepts_long_run_of_zeros_only_after_torn_record() {
     let log = Log::new();
     let next = log.before[7].next.unwrap();
     let check = |bytes: &[u8]| {
@@ -354,7 +361,7 @@ fn accepts_long_zeros_only_after_torn_record() {
         (&[zeros][..], true),
         (&[zeros, zeros, &zeros[1..]], true),
         (&[torn, zeros], true),
-        // A part ends where the zeros end.
+        // Here the second part of the line ends with the zero bytes.
         (&[torn, zeros, &zeros[41..]], true),
         (&[record, zeros, zeros], true),
         (&[others], false),
@@ -362,7 +369,7 @@ fn accepts_long_zeros_only_after_torn_record() {
         (&[b"noise", zeros, zeros], false),
         (&[zeros, b"noise"], false),
         (&[torn, zeros, b"noise", zeros, zeros], false),
-        // A part begins where the record begins.
+        // Here the second part of the line begins with the record.
         (&[torn, &zeros[41..], torn], false),
         (&[torn, &zeros[41..], record], false),
     ] {
@@ -379,12 +386,12 @@ fn accepts_long_zeros_only_after_torn_record() {
         let report = check(&[&line[..], &vouching].concat());
         assert_eq!(report.problems.is_empty(), is_torn, "{about:?}");
         let vouched = if is_torn { line.len() as u64 } else { 0 };
-        assert_eq!(report.vouched_bytes, vouched, "{about:?}");
+        assert_eq!(report.unchanged_gap_bytes, vouched, "{about:?}");
     }
 }
 
 #[test]
-fn names_the_line_and_the_problem() {
+fn problem_has_line_and_sequence_numbers_and_cause() {
     let log = Log::new();
     let problem = |at: usize, bytes: &[u8], resume_at: usize| {
         let mut verifier = log.before[at].clone();
@@ -447,7 +454,7 @@ fn names_the_line_and_the_problem() {
         verifier.check_line(line);
     });
     let report = verifier.finish();
-    assert_eq!((report.problems.len(), report.proven), (1, None));
+    assert_eq!((report.problems.len(), report.last_proven), (1, None));
     assert!(report.problems[0].problem.contains("another key"));
     assert!(!report.is_proven());
 }

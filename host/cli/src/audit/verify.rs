@@ -18,8 +18,8 @@ use skillhost_program::terminal::{self, format_line};
 ///
 /// Exits with 0 if all records up to the last checkpoint are as they were written, and with 1
 /// if they are not or if there is no checkpoint. Without `--key` it checks only that each
-/// record follows the one before it, and exits with 0 if so: that proves nothing, because
-/// whoever can write the log could have written all of it.
+/// record has the digest of the one before it, and exits with 0 if so: that proves nothing,
+/// because whoever can write the log could have written all of it.
 #[derive(Args)]
 pub(crate) struct VerifyCommand {
     /// Files of the log, in any order
@@ -67,7 +67,7 @@ impl VerifyCommand {
         let is_good = if has_keys {
             report.is_proven()
         } else {
-            report.is_whole()
+            report.is_intact()
         };
         Ok(if is_good { Exit::Ok } else { Exit::Failure })
     }
@@ -100,7 +100,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     }
     if report.before_checkpoint > 0 {
         lines.push(format_line!(
-            "{} before the first checkpoint: nothing proves who wrote them",
+            "{} before the first checkpoint: nothing proves who wrote their records",
             count(report.before_checkpoint, "call")
         ));
     }
@@ -119,10 +119,10 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
             report.torn_checkpoint_bytes
         ));
     }
-    if report.vouched_bytes > 0 {
+    if report.unchanged_gap_bytes > 0 {
         lines.push(format_line!(
             "{} bytes outside the chain are unchanged: torn records, or lines before the chain",
-            report.vouched_bytes
+            report.unchanged_gap_bytes
         ));
     }
     if report.unchained > 0 {
@@ -150,7 +150,7 @@ fn chain_lines(report: &VerifyReport) -> Vec<Line> {
         "the log has no checkpoint"
     };
     vec![
-        format_line!("each record follows the one before it"),
+        format_line!("the chain is intact: each record has the digest of the one before it"),
         format_line!(
             "nothing is proven: {reason}; whoever can write the log can rewrite all of \
              it, or cut off its end"
@@ -166,7 +166,7 @@ fn torn_line(report: &VerifyReport) -> Option<Line> {
 
 /// Returns the part of a report with keys: how far the log is proven.
 fn proof_lines(report: &VerifyReport) -> Vec<Line> {
-    let proven = match report.proven {
+    let proven = match report.last_proven {
         None => format_line!("nothing is proven: there is no checkpoint of the given keys"),
         Some(_) if !report.problems.is_empty() => {
             format_line!("the log is NOT as it was written")
@@ -177,14 +177,18 @@ fn proof_lines(report: &VerifyReport) -> Vec<Line> {
         Some(proven) => format_line!("proven up to record {proven}"),
     };
     let mut lines = vec![proven];
-    if report.proven.is_some() && report.unproven > 0 {
-        let unproven = count(report.unproven, "record");
+    if report.last_proven.is_some() && report.unproven_records > 0 {
+        let unproven = count(report.unproven_records, "record");
         let place = if report.chains > 1 {
             "the checkpoints"
         } else {
             "it"
         };
-        let verb = if report.unproven == 1 { "is" } else { "are" };
+        let verb = if report.unproven_records == 1 {
+            "is"
+        } else {
+            "are"
+        };
         lines.push(format_line!("{unproven} after {place} {verb} not proven"));
     }
     lines

@@ -1,9 +1,10 @@
-//! The broker: a process that starts before this one is confined, with a wider sandbox of its own.
+//! The broker: a process that starts before this one is confined. The broker has a process sandbox
+//! of its own, which allows more.
 //!
-//! The confined process asks the broker, over a pair of sockets, to do what the sandbox forbids:
-//! open a folder that replaced a configured one, start a compiler process, and write the new
-//! folder of `--output-dir`. The policy is fixed before the sandbox is applied, and the broker
-//! checks each request against it. `process` is the broker's side.
+//! The confined process asks the broker, over a pair of sockets, to do what its own sandbox
+//! forbids: open a folder that replaced a configured one, start a compiler process, or write the
+//! new folder of `--output-dir`, for example. The policy is fixed before the sandbox is applied,
+//! and the broker checks each request against the policy. `process` is the broker's side.
 //!
 //! The first message is the policy. Each later message is a request, which may carry descriptors.
 //! An answer is four bytes in little-endian order: a number or an error code. It may carry a
@@ -34,29 +35,31 @@ pub use process::{ConfinedBroker, run};
 /// The argument that starts the program as a broker.
 pub const ARGUMENT: &str = "--broker";
 
-/// The maximum size of the policy: about 4,000 paths of the maximum length.
+/// The maximum size of the policy, in bytes: enough for about 4,000 paths of the maximum length.
 const MAX_POLICY_BYTES: usize = 16 << 20;
 
-/// The maximum size of a request. Guards against: a confined process that fills the broker's
-/// memory.
+/// The maximum size of a request, in bytes. Guards against: a confined process that fills the
+/// broker's memory.
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// The size of an answer.
+/// The size of an answer, in bytes.
 const ANSWER_BYTES: usize = size_of::<i32>();
 
 /// The maximum number of descriptors in a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
 
-/// The requests that the broker allows. It is the first message to the broker.
+/// The policy of the broker: what it may open, start and write. This is the first message to the
+/// broker.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BrokerPolicy {
     /// The folders and files that the broker opens and watches.
     pub paths: Vec<AllowedPath>,
-    /// The folder of files that are named by their SHA-256 in hex. The broker opens such a file for
-    /// a client that knows the name. It does not list the folder.
+    /// A folder with files that are named by their SHA-256 in hex. The broker opens such a file for
+    /// a client that knows the name, but does not let the client list the folder.
     pub blobs: Option<AllowedPath>,
-    /// The folder of skills whose names begin with their SHA-256: `sha256-HEX-NAME`. The broker
-    /// opens files and folders in such a skill. It does not list the folder.
+    /// A folder with skills whose folders' names begin with a SHA-256: `sha256-HEX-NAME`. The
+    /// broker opens such a folder and the files and folders in it, but does not let the client list
+    /// the folder that holds them all.
     pub skills: Option<AllowedPath>,
     /// The new folder that the broker creates and writes files into.
     pub output: Option<EncodedPath>,
@@ -66,9 +69,9 @@ pub struct BrokerPolicy {
     pub consent: Option<EncodedPath>,
     /// The file of requests for packages, to which the broker appends lines.
     pub package_request_file: Option<EncodedPath>,
-    /// The Unix socket that the broker removes at the end.
+    /// The Unix socket whose file the broker removes when the confined process ends.
     pub socket: Option<EncodedPath>,
-    /// The only argument of child processes, which names their task.
+    /// The only command-line argument of child processes. It names their task.
     pub child_task: String,
     /// The environment variables that child processes may get.
     pub child_variables: Vec<String>,
@@ -76,19 +79,20 @@ pub struct BrokerPolicy {
     pub child_time: Duration,
 }
 
-/// A path that is encoded as bytes, because not all paths are UTF-8.
+/// A path that is encoded as bytes, because some paths are not UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EncodedPath(#[serde(with = "bytes")] pub PathBuf);
 
 /// A folder or file that the broker opens and watches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AllowedPath {
-    /// The path. It is resolved anew at each request.
+    /// The path. Each request resolves it again.
     #[serde(with = "bytes")]
     pub path: PathBuf,
     /// True if the broker also opens the targets of symlinks that are directly in the folder.
     pub follows_links: bool,
-    /// The users whose symlinks in the path the broker follows. `None` allows all users.
+    /// The broker follows only symlinks in the path that belong to these users. `None` allows the
+    /// symlinks of all users.
     pub link_owners: Option<Vec<u32>>,
     /// The real path of a folder that must contain the target of `path`. `/` allows any target.
     #[serde(with = "bytes")]
@@ -118,14 +122,15 @@ mod bytes {
 enum Request {
     /// Open the file of the `O_PATH` descriptor in the message.
     Open,
-    /// Watch a folder. The descriptors are an inotify instance and the folder.
+    /// Watch a folder for these inotify events. The descriptors are an inotify instance and the
+    /// folder.
     Watch { events: u32 },
     /// Open or create the audit log.
     OpenLog,
     /// Append a line to the consent file.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendWantedPackage { line: String },
+    AppendPackageRequest { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -143,7 +148,8 @@ pub struct BrokerClient {
 /// A child process that the broker started.
 #[derive(Debug)]
 pub struct BrokeredChild {
-    /// The control socket. It receives the exit status. Closing it kills the process.
+    /// The control socket, over which the broker sends the exit status. Closing this socket kills
+    /// the process.
     control: Option<OwnedFd>,
 }
 
@@ -191,7 +197,7 @@ impl BrokerClient {
         self.request_file(&Request::Open, &[handle])
     }
 
-    /// Watches a folder. Returns the number of the watch.
+    /// Adds a watch for a folder to an inotify instance. Returns the watch's descriptor, a number.
     ///
     /// # Errors
     ///
@@ -210,7 +216,7 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy has no audit log, or it cannot be opened.
+    /// Fails if the policy has no audit log, or the log cannot be opened.
     pub fn open_log(&self) -> io::Result<OwnedFd> {
         self.request_file(&Request::OpenLog, &[])
     }
@@ -219,8 +225,8 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy has no consent file, the line does not record consent, or too many lines
-    /// have been written.
+    /// Fails if the policy has no consent file, the line does not record consent, the broker has
+    /// already written too many lines, or the line cannot be written.
     pub fn append_consent(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
         self.request(&Request::AppendConsent { line }, &[])
@@ -231,11 +237,11 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy has no such file, the line is not a request, too many requests have been
-    /// written, or the line cannot be written.
+    /// Fails if the policy has no such file, the line is not a request, the broker has already
+    /// written too many requests, or the line cannot be written.
     pub fn append_package_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendWantedPackage { line }, &[])?;
+        self.request(&Request::AppendPackageRequest { line }, &[])?;
         Ok(())
     }
 
@@ -243,8 +249,8 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy forbids a variable, too many child processes run, or the process
-    /// cannot be started.
+    /// Fails if the policy forbids an environment variable, too many child processes run, or the
+    /// process cannot be started.
     pub fn start_child(
         &self,
         environment: Vec<(String, String)>,
@@ -268,7 +274,7 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy has no output folder, or it cannot be created.
+    /// Fails if the policy has no output folder, or the folder cannot be created.
     pub fn create_output_folder(&self) -> io::Result<()> {
         self.request(&Request::CreateOutputFolder, &[]).map(drop)
     }
@@ -322,7 +328,7 @@ impl BrokerClient {
     }
 }
 
-/// Returns the error of requests after the broker has ended.
+/// Returns the error for a request that is sent after the broker has ended.
 fn broker_ended() -> io::Error {
     io::Error::other("the broker process has ended; restart skillhost")
 }
@@ -338,7 +344,7 @@ impl BrokeredChild {
             return Ok(Some(ExitStatus::from_raw(libc::SIGKILL)));
         };
         let mut status = [0; 4];
-        // Leaves the status in the socket, for the next call.
+        // `PEEK` leaves the status in the socket, for the next call.
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         match rustix::net::recv(control, &mut status, flags) {
             Ok((_, 4)) => Ok(Some(ExitStatus::from_raw(i32::from_le_bytes(status)))),
@@ -375,8 +381,8 @@ fn send(
     write_message(to, kind, message)
 }
 
-/// Receives a message of at most `max_bytes`, and its descriptors. The message is `None` if the
-/// other side has closed its end.
+/// Receives a message and its descriptors. Fails if the message is larger than `max_bytes`. The
+/// message is `None` if the other side has closed its end.
 fn receive(
     socket: BorrowedFd<'_>,
     max_bytes: usize,
@@ -389,7 +395,7 @@ fn receive(
     Ok((message, from.descriptors))
 }
 
-/// A writer to a socket, which sends descriptors with the first byte.
+/// A writer to a socket. It sends the descriptors with the first bytes.
 struct SocketWriter<'a> {
     socket: BorrowedFd<'a>,
     descriptors: &'a [BorrowedFd<'a>],
@@ -414,7 +420,7 @@ impl Write for SocketWriter<'_> {
     }
 }
 
-/// A reader of a socket, which collects the descriptors that come with the bytes.
+/// A reader of a socket. It collects the descriptors that arrive with the bytes.
 struct SocketReader<'a> {
     socket: BorrowedFd<'a>,
     descriptors: Vec<OwnedFd>,
@@ -432,7 +438,7 @@ impl Read for SocketReader<'_> {
                 self.descriptors.extend(rights);
             }
         }
-        // One more than the maximum shows the caller that there were too many.
+        // Keep one more than the maximum, so that the caller sees that there were too many.
         self.descriptors.truncate(MAX_DESCRIPTORS + 1);
         Ok(received.bytes)
     }
@@ -443,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_broker_that_has_ended() {
+    fn request_after_end_of_broker_says_that_broker_has_ended() {
         let (own_end, broker_end) = socket_pair().unwrap();
         drop(broker_end);
         let socket = Mutex::new(own_end);

@@ -5,11 +5,11 @@ use std::fs;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Mutex;
 
-/// The recorded descriptors that are still open, or `None` before they are recorded.
+/// The recorded descriptors that are still open, or `None` if none were recorded yet.
 static INHERITED: Mutex<Option<Vec<RawFd>>> = Mutex::new(None);
 
-/// Records which descriptors are open. Call it before anything else is opened. Later calls
-/// do nothing.
+/// Records which descriptors are open. Must be called before the program opens anything. Later
+/// calls do nothing.
 pub fn record_inherited_descriptors() {
     let Ok(mut inherited) = INHERITED.lock() else {
         return;
@@ -20,7 +20,7 @@ pub fn record_inherited_descriptors() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut open: Vec<RawFd> = names.filter_map(|name| name.parse().ok()).collect();
-    // The listing includes its own descriptor, which is closed by now.
+    // `names` includes the descriptor of the listed folder itself, which is closed by now.
     let is_open = |number: &RawFd| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     open.retain(|number| *number > 2 && is_open(number));
     *inherited = Some(open);

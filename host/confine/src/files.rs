@@ -1,4 +1,4 @@
-//! The Landlock rules of a process: the files that it reads and writes. They also forbid TCP
+//! The Landlock rules of a process: the files that it may read and write. The rules also forbid TCP
 //! (except connecting, for a process that fetches from the network) and signals to processes
 //! outside the sandbox.
 
@@ -55,8 +55,8 @@ impl FileAccess {
     }
 }
 
-/// Restricts the calling thread to the rules. Returns the version of Landlock that the kernel
-/// enforces, or 0 if it enforces none.
+/// Restricts the calling thread to what the rules allow. Returns the version of Landlock that the
+/// kernel enforces, or 0 if the kernel does not enforce Landlock.
 pub(crate) fn restrict(
     rules: &[PathRule],
     profile: Profile,

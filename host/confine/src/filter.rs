@@ -1,9 +1,9 @@
-//! The seccomp filter of system calls. A call that a process may not make fails with `ENOSYS`,
-//! as if the kernel did not have it. A call on the fatal list kills the process.
+//! The seccomp filter of system calls. A system call that the filter does not allow fails with
+//! `ENOSYS`, as if the kernel did not have it. A system call on the fatal list kills the process.
 //!
-//! CONTRIBUTING.md describes how to find calls that a process needs but may not make. The kernel
-//! caches calls that are allowed with any arguments, so these cost almost nothing. Few rules
-//! check arguments.
+//! CONTRIBUTING.md describes how to find calls that a process needs but the filter does not allow.
+//! The kernel remembers which calls are allowed with any arguments, so filtering them costs almost
+//! nothing. Few rules check arguments.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub enum Profile {
     Network,
 }
 
-/// The system calls of every process: memory, threads, time, and open files.
+/// The system calls that every process may make: memory, threads, time, and open files.
 const BASE: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -130,8 +130,8 @@ const SERVING: &[c_long] = &[
     libc::SYS_unlinkat,
 ];
 
-/// The additional system calls of the broker. They let it start a program, which then confines
-/// itself.
+/// The additional system calls of the broker. Some are for the programs that the broker starts,
+/// which inherit its filter and then confine themselves further.
 const BROKER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_access,
@@ -210,8 +210,8 @@ const NETWORK_SOCKETS: [(i32, i32); 4] = [
     (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
 ];
 
-/// The socket options of a process that fetches from the network: timeouts, no delay, the buffer for
-/// sending to the host, and errors from name servers.
+/// The socket options that a process may set that fetches from the network: timeouts, no delay, the
+/// size of the buffer for sending to the host, and reports of errors from name servers.
 const NETWORK_SOCKET_OPTIONS: [(i32, i32); 6] = [
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDBUF),
@@ -285,7 +285,7 @@ const FATAL: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The allowed requests of `ioctl`, for terminals and descriptors. Others could type into a
+/// The allowed requests of `ioctl`, for terminals and descriptors. Other requests could type into a
 /// terminal or change the flags of a file. The numbers are literal because their type in libc
 /// depends on the C library.
 const IOCTL_REQUESTS: &[u64] = &[
@@ -296,7 +296,8 @@ const IOCTL_REQUESTS: &[u64] = &[
     0x5451, // FIOCLEX
 ];
 
-/// The allowed commands of `fcntl`. Others could send signals to processes, or take file leases.
+/// The allowed commands of `fcntl`. Other commands could send signals to processes, or take file
+/// leases.
 const FCNTL_COMMANDS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -308,7 +309,7 @@ const FCNTL_COMMANDS: &[i32] = &[
     libc::F_GET_SEALS,
 ];
 
-/// The allowed options of `prctl`: names of threads and of memory, and the auxiliary vector.
+/// The allowed options of `prctl`: to name threads and memory, and to read the auxiliary vector.
 const PRCTL_OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
 
 /// The additional `prctl` options of the broker. The programs that it starts need them before they
@@ -340,7 +341,7 @@ impl Rules {
         self.0.extend(calls.iter().map(|call| (*call, Vec::new())));
     }
 
-    /// Allows a call if all conditions hold. If a call has several rules, one match suffices.
+    /// Allows a call if all conditions hold. If a call has several rules, one of them must match.
     fn allow_if(&mut self, call: c_long, conditions: &[Condition]) -> anyhow::Result<()> {
         let conditions = conditions
             .iter()
@@ -375,11 +376,11 @@ const OPEN_CALLS: &[(c_long, u8)] = &[
     (libc::SYS_openat, 2),
 ];
 
-/// Allows opening files, without truncating them. Landlock restricts truncation only from
-/// version 3.
+/// Allows opening files, without truncating them. Landlock restricts truncation only in version 3
+/// and newer.
 ///
 /// The flags of `openat2` are in memory, where a filter cannot check them. So the filter allows
-/// this call only from version 3 on. The host works without it.
+/// this call only with version 3 or newer. The host also works without `openat2`.
 fn allow_open(rules: &mut Rules, landlock_version: i32) -> anyhow::Result<()> {
     let checked_flags = libc::O_ACCMODE | libc::O_TRUNC;
     for (call, flags_index) in OPEN_CALLS {
@@ -416,7 +417,7 @@ fn rules(profile: Profile, landlock_version: i32) -> anyhow::Result<Rules> {
             rules.allow(SERVING);
             allow_open(&mut rules, landlock_version)?;
             allow_descriptor_calls(&mut rules)?;
-            allow_own_threads(&mut rules)?;
+            allow_threads(&mut rules)?;
             allow_stream_pairs(&mut rules)?;
             allow_socket_option(&mut rules, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
             rules.allow_if(
@@ -424,11 +425,11 @@ fn rules(profile: Profile, landlock_version: i32) -> anyhow::Result<Rules> {
                 &[(0, Dword, Eq, 0), (1, Dword, Eq, 0)],
             )?;
         }
-        Profile::Child => allow_own_threads(&mut rules)?,
+        Profile::Child => allow_threads(&mut rules)?,
         Profile::Network => {
             rules.allow(NETWORK);
             allow_descriptor_calls(&mut rules)?;
-            allow_own_threads(&mut rules)?;
+            allow_threads(&mut rules)?;
             allow_open_for_reading(&mut rules)?;
             // The C library sends several requests to a name server at once.
             rules.allow_if(libc::SYS_sendmmsg, &[(3, Dword, NO_FAST_OPEN, 0)])?;
@@ -450,7 +451,8 @@ fn allow_open_for_reading(rules: &mut Rules) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Allows pairs of Unix stream sockets. A pair of datagram sockets could send to any name.
+/// Allows creating pairs of Unix stream sockets. With a pair of datagram sockets, a process could
+/// send to any Unix socket by name.
 fn allow_stream_pairs(rules: &mut Rules) -> anyhow::Result<()> {
     let stream = libc::SOCK_STREAM.cast_unsigned().into();
     let pair = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
@@ -505,17 +507,19 @@ fn allow_descriptor_calls(rules: &mut Rules) -> anyhow::Result<()> {
     rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, NO_FAST_OPEN, 0)])
 }
 
-/// The condition that forbids TCP Fast Open, which could connect a listener that is shut down.
+/// The condition that forbids TCP Fast Open, with which `sendto` and `sendmsg` could connect a
+/// listening socket that was shut down.
 const NO_FAST_OPEN: SeccompCmpOp = MaskedEq(libc::MSG_FASTOPEN as u64);
 
-/// Allows starting threads of this process, signalling them, and reading its limits.
-fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {
+/// Allows starting threads of this process, sending signals to them, and reading the process's
+/// resource limits.
+fn allow_threads(rules: &mut Rules) -> anyhow::Result<()> {
     let own_id = u64::from(std::process::id());
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     let is_thread = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
     rules.allow_if(libc::SYS_clone, &[(0, Qword, is_thread, thread)])?;
     rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, own_id)])?;
-    // Without new limits, the call only reads.
+    // Without new limits, the call only reads the current ones.
     for process in [0, own_id] {
         rules.allow_if(
             libc::SYS_prlimit64,
@@ -540,8 +544,8 @@ pub(crate) fn install(
     let mut fatal = Rules::default();
     fatal.allow(FATAL);
     let fatal = fatal.compile(SeccompAction::Allow, SeccompAction::KillProcess, arch)?;
-    let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    let allowed = rules(profile, landlock_version)?.compile(unknown, SeccompAction::Allow, arch)?;
+    let refused = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let allowed = rules(profile, landlock_version)?.compile(refused, SeccompAction::Allow, arch)?;
     match seccompiler::apply_filter(&fatal) {
         Ok(()) => {}
         Err(seccompiler::Error::Seccomp(error)) => {

@@ -3,8 +3,8 @@
 //!
 //! - `files`: the Landlock rules.
 //! - `filter`: the allowed system calls.
-//! - `descriptors`: descriptors inherited at the start.
-//! - `signals`: ignored signals.
+//! - `descriptors`: descriptors that the process inherited, and that it closes.
+//! - `signals`: signals that the process ignores.
 //! - `broker`: the process outside the sandbox that opens files and starts programs for this one.
 
 mod filter;
@@ -36,7 +36,7 @@ use files::FileAccess;
 /// of millions of files.
 const MAX_ENTRIES: usize = 100_000;
 
-/// A sandbox for the calling thread, with the files and folders that the thread may use.
+/// The process sandbox for a thread: the files and folders that the thread may use.
 #[derive(Debug, Default)]
 pub struct ProcessSandbox {
     rules: Vec<files::PathRule>,
@@ -45,9 +45,9 @@ pub struct ProcessSandbox {
 /// The parts of a process sandbox that the kernel enforces, and the missing parts.
 #[derive(Debug, Default)]
 pub struct SandboxReport {
-    /// The names of the parts in force, for the operator.
+    /// The parts that the kernel enforces, in words for the operator.
     pub in_force: Vec<String>,
-    /// The names of the missing parts, with the reason.
+    /// The missing parts and the reasons, in words for the operator.
     pub missing: Vec<String>,
     /// True if Landlock, in any version, and the filter of system calls are in force.
     pub is_confined: bool,
@@ -101,7 +101,7 @@ impl ProcessSandbox {
     }
 
     /// Confines the calling thread, and all threads and processes that it starts from now on.
-    /// Call it while the process has one thread.
+    /// Must be called while the process has only one thread, because other threads stay unconfined.
     ///
     /// Parts that the kernel does not support are listed in the report.
     ///
@@ -118,21 +118,21 @@ impl ProcessSandbox {
     }
 }
 
-/// Drops all capabilities, except two for processes that open the operator's files.
+/// Drops all capabilities, except two in processes that open the operator's files.
 ///
-/// The two let root open files of other users: the roots, the audit log and the output folder may
-/// belong to others. The Landlock rules limit which files can be opened.
+/// These two let root open files of other users, who may own the roots, the audit log and the
+/// output folder. The Landlock rules limit which files can be opened.
 fn drop_capabilities(profile: Profile, report: &mut SandboxReport) {
     let drop = || -> rustix::io::Result<bool> {
         let current = rustix::thread::capabilities(None)?;
         let had_capabilities = !current.permitted.is_empty();
-        let for_files = match profile {
+        let file_capabilities = match profile {
             Profile::Serving | Profile::Broker => {
                 CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE
             }
             Profile::Child | Profile::Network => CapabilitySet::empty(),
         };
-        let kept = current.effective & for_files;
+        let kept = current.effective & file_capabilities;
         let kept = CapabilitySets {
             effective: kept,
             permitted: kept,
@@ -150,8 +150,8 @@ fn drop_capabilities(profile: Profile, report: &mut SandboxReport) {
     }
 }
 
-/// Confines a process that reads a third-party component on stdin and answers on stdout. It can
-/// open no file, start no process and use no network.
+/// Confines a process that reads a third-party component on stdin and answers on stdout. The
+/// process can then open no file, start no process and use no network.
 ///
 /// Does not return the missing parts: the process that started this one has reported them.
 ///
@@ -178,9 +178,9 @@ pub const RESOLVER_FILES: [&str; 10] = [
     "/usr/lib64",
 ];
 
-/// Confines a process that fetches from the network and answers on stdout. It can resolve host
-/// names and connect over TCP. It cannot listen, use Unix sockets, open other files or start
-/// processes.
+/// Confines a process that fetches from the network and answers on stdout. The process can then
+/// resolve host names and connect over TCP. It cannot listen, connect to Unix sockets, start
+/// processes, or open files except [`RESOLVER_FILES`].
 ///
 /// Does not return the missing parts: the process that started this one has reported them.
 ///
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_limited_number_of_direct_links() {
+    fn finds_targets_of_limited_number_of_direct_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for path in ["one", "two", "three", "root/author"] {

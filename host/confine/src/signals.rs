@@ -8,8 +8,8 @@ pub fn ignore_file_size_signal() {
 
 /// Ignores the signals by which a service manager ends a server, in a helper process.
 ///
-/// The manager sends them to all processes of the service at once. A helper process must answer
-/// the requests in flight. It ends when the server closes their connection.
+/// The manager sends them to all processes of the service at once, but a helper process must still
+/// answer the requests in flight. It ends when the server closes the connection between them.
 pub fn ignore_termination_signals() {
     ignore(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
 }

@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat, unlinkat};
 
 /// The file of a Unix socket. Dropping it removes the file, unless another file has replaced it.
 ///
-/// The open handle keeps the kernel from giving the inode number to another file.
+/// While this type holds the file open, the kernel does not give the file's inode number to another
+/// file.
 #[derive(Debug)]
 pub struct SocketFile {
     folder: OwnedFd,
@@ -69,8 +70,8 @@ mod tests {
         let _third = UnixListener::bind(&path).unwrap();
         drop(file);
         assert!(path.exists());
-        // The socket's folder is moved, and a symlink to a folder with the same socket takes its
-        // place. Only the file in the moved folder is removed.
+        // The socket's folder is moved, and replaced by a symlink to a folder with a hard link to
+        // the same socket. Only the file in the moved folder is removed.
         let [folder, moved, other] = ["folder", "moved", "other"].map(|it| folder.path().join(it));
         for folder in [&folder, &other] {
             std::fs::create_dir(folder).unwrap();

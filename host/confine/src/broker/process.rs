@@ -1,9 +1,10 @@
-//! The broker process: checks each request against the policy, and carries it out.
+//! The broker process: checks each request against the policy, and carries out those that the
+//! policy allows.
 //!
-//! The broker is confined too. It may read any file, because it opens files for others. It may
-//! write only in the folders that hold the output folder, the audit log, the consent file and the
-//! requests for packages, and remove files only in the folder of the Unix socket. It may not use the
-//! network.
+//! The broker is confined too. It may read any file, because it opens files for the other process.
+//! It may write only in the folders that hold the output folder, the audit log, the consent file
+//! and the requests for packages, and remove files only in the folder of the Unix socket. It may
+//! not use the network.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,29 +37,29 @@ use super::{
 };
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
-/// The maximum number of child processes at a time. Guards against: a confined process that
-/// starts them without end.
+/// The maximum number of child processes that run at the same time. Guards against: a confined
+/// process that starts more and more of them.
 const MAX_CHILDREN: usize = 16;
 
-/// The maximum number of lines of consent that the broker writes. Guards against: a confined process
-/// that fills the disk, or consents to every origin that it can think of.
+/// The maximum number of lines of consent that the broker writes. Guards against: a confined
+/// process that fills the disk, or records consent to a huge number of origins.
 const MAX_CONSENTS: usize = 100;
 
 /// The maximum number of requests for packages that the broker writes. Guards against: a confined
 /// process that fills the disk.
 const MAX_PACKAGE_REQUESTS: usize = 100;
 
-/// The maximum bytes of a request for a package.
+/// The maximum size of a request for a package, in bytes.
 const MAX_PACKAGE_REQUEST_BYTES: usize = 8 << 10;
 
-/// The maximum bytes of a component's name in a line of consent.
+/// The maximum length of a component's name in a line of consent, in bytes.
 const MAX_CONSENT_NAME_BYTES: usize = 64;
 
-/// The maximum time to send or receive one message. Guards against: a confined process that reads no
-/// answer.
+/// The maximum time to send or receive one message. Guards against: a confined process that does
+/// not read an answer, or sends only a part of a request.
 const MAX_MESSAGE_TIME: Duration = Duration::from_secs(10);
 
-/// The interval at which a child process is polled.
+/// The interval at which the broker checks whether a child process has ended.
 const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 2_000_000,
@@ -68,16 +69,16 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// child reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The maximum number of symlinks in a path, as in the kernel.
+/// The maximum number of symlinks that are followed in a path: the kernel's own limit.
 const MAX_LINKS: usize = 40;
 
-/// The flags with which each step of a path is opened.
+/// The flags with which each name of a path is opened.
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The flags with which a folder is opened to create something in it.
 const FOLDER: OFlags = STEP.union(OFlags::DIRECTORY);
 
-/// The events that may be watched for.
+/// The inotify events that a confined process may watch for.
 const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
 /// Runs the broker: answers requests on stdin until the other side closes its end.
@@ -163,7 +164,8 @@ impl ConfinedBroker {
     pub fn serve(mut self) -> anyhow::Result<()> {
         let host = self.host.as_ref().map(OwnedFd::as_fd);
         let served = self.process.serve(io::stdin().as_fd(), host);
-        // The confined process listened on the socket, and has ended.
+        // The confined process, which listened on the Unix socket, has ended. Remove the socket's
+        // file.
         drop(self.socket);
         Ok(served?)
     }
@@ -177,7 +179,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns a path that opens the file of a descriptor again.
+/// Returns a path by which the file of a descriptor can be opened again.
 fn descriptor_path(descriptor: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
@@ -248,8 +250,10 @@ fn open_path_with_owners(path: &Path, users: &[u32]) -> Option<OwnedFd> {
     Some(folder)
 }
 
-/// Opens a path below a folder, name by name. Follows no symlinks. A single `openat2` would do
-/// the same, but the filter does not allow it with every version of Landlock.
+/// Opens a path below a folder, name by name. Follows no symlinks.
+///
+/// A single `openat2` would do the same, but the filter of system calls allows `openat2` only with
+/// newer versions of Landlock.
 fn open_below(folder: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
     below
         .components()
@@ -270,8 +274,8 @@ struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of an open file. Does not wait for its file system, which may be
-    /// hostile.
+    /// Returns the identity of an open file. Does not wait for the file's file system, which may be
+    /// a hostile one that never answers.
     fn of(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
@@ -313,10 +317,10 @@ struct BrokerProcess {
 }
 
 impl BrokerProcess {
-    /// Answers requests until the other side closes its end, or `host` ends.
+    /// Answers requests until the other side closes its end, or the process `host` ends.
     ///
-    /// Escaped code can keep that end open, if it sends the socket in a message that is never
-    /// received. So the broker also watches `host`.
+    /// Escaped code can keep the other end open even after its process has ended: it can send that
+    /// socket in a message that nobody receives. So the broker also watches `host`.
     fn serve(&mut self, client: BorrowedFd<'_>, host: Option<BorrowedFd<'_>>) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
         loop {
@@ -332,7 +336,7 @@ impl BrokerProcess {
             match self.serve_next(client) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                // The client ended with a request in flight, or does not read the last answer.
+                // The client ended during a request, or does not read an answer in time.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -372,21 +376,25 @@ impl BrokerProcess {
     fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<Answer> {
         match request {
             Request::Open => {
-                let [handle] = exactly(descriptors)?;
+                let [handle] = exact_descriptors(descriptors)?;
                 self.open(handle.as_fd()).map(Answer::Opened)
             }
             Request::Watch { events } => {
-                let [inotify, folder] = exactly(descriptors)?;
+                let [inotify, folder] = exact_descriptors(descriptors)?;
                 self.watch(inotify.as_fd(), folder.as_fd(), events)
                     .map(Answer::Number)
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendWantedPackage { line } => {
+            Request::AppendPackageRequest { line } => {
                 self.append_package_request(&line).map(|()| Answer::Done)
             }
             Request::Start { environment } => self
-                .start(thread::Builder::new(), environment, exactly(descriptors)?)
+                .start(
+                    thread::Builder::new(),
+                    environment,
+                    exact_descriptors(descriptors)?,
+                )
                 .map(|()| Answer::Done),
             Request::CreateOutputFolder => self.create_output_folder().map(|()| Answer::Done),
             Request::CreateOutputFile { path } => self
@@ -395,54 +403,54 @@ impl BrokerProcess {
         }
     }
 
-    /// Opens a regular file or a folder for reading. Does not wait for another process's lease on
-    /// the file.
+    /// Opens a regular file or a folder for reading. Fails at once if another process holds a lease
+    /// on the file.
     fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let own = self.own_handle(handle)?;
+        let reopened = self.reopen_allowed(handle)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(rustix::fs::open(
-            descriptor_path(&own),
+            descriptor_path(&reopened),
             flags,
             Mode::empty(),
         )?)
     }
 
-    /// Watches a folder. The confined process may not watch: Landlock does not restrict watching,
-    /// so the filter forbids it.
+    /// Watches a folder. The confined process cannot do this itself: Landlock does not restrict
+    /// watching, so the filter of system calls forbids watching any folder.
     fn watch(
         &mut self,
         inotify: BorrowedFd<'_>,
         handle: BorrowedFd<'_>,
         events: u32,
     ) -> io::Result<i32> {
-        let own = self.own_handle(handle)?;
+        let reopened = self.reopen_allowed(handle)?;
         let events = WatchFlags::from_bits_retain(events) & EVENTS;
         Ok(rustix::fs::inotify::add_watch(
             inotify,
-            descriptor_path(&own),
+            descriptor_path(&reopened),
             events,
         )?)
     }
 
-    /// Opens the regular file or folder of a descriptor again, as an `O_PATH` handle. The file must
-    /// be in an allowed folder.
+    /// Opens the regular file or folder of a descriptor again, as an `O_PATH` handle. Fails if the
+    /// file is in no allowed folder.
     ///
-    /// The broker only reads the path of the confined process's descriptor. The descriptor may be
-    /// from another mount namespace, where the path leads to another file. So the broker opens
-    /// the path itself, and checks that it gets the same file on the same mount.
-    fn own_handle(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    /// The broker uses the confined process's descriptor only to find the file's path. The
+    /// descriptor may be from another mount namespace, where the path leads to another file. So the
+    /// broker opens the path itself, and checks that this is the same file on the same mount.
+    fn reopen_allowed(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let path = real_path(handle)?;
         let found = self.allowed_folder_of(&path);
         let found = found.or_else(|| self.folder_of_blob(&path));
         let found = found.or_else(|| self.folder_of_skill(&path));
         let (folder, below) = found.ok_or(Errno::ACCESS)?;
-        let own = open_below(folder, &below)?;
-        let identity = Identity::of(own.as_fd())?;
+        let reopened = open_below(folder, &below)?;
+        let identity = Identity::of(reopened.as_fd())?;
         let is_ordinary = identity.kind.is_file() || identity.kind.is_dir();
         if !is_ordinary || identity != Identity::of(handle)? {
             return Err(Errno::ACCESS.into());
         }
-        Ok(own)
+        Ok(reopened)
     }
 
     /// Opens the audit log by its path. The confined process checks the log's owner.
@@ -482,15 +490,16 @@ impl BrokerProcess {
         File::from(open_to_append(requests)?).write_all(line.as_bytes())
     }
 
-    /// Returns the allowed folder or file that contains a path, and the rest of the path below it.
-    /// The path has no symlinks.
+    /// Returns the allowed folder that contains `path`, and the rest of the path below this folder.
+    /// For an allowed file, the rest is empty. `path` has no symlinks.
     fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
         let mut linked = Vec::new();
         let paths = &self.policy.paths;
-        // Starts at the last match: a client asks for many files of one folder, then of the next.
+        // Start at the last match: a client asks for many files of one folder, then of the next.
         let (before, after) = paths.split_at(self.last_match.min(paths.len()));
-        // Only one folder is open at a time, because the process may be unable to open them all.
+        // Keep only one folder open at a time, because there may be more folders than a process can
+        // have open.
         for (index, folder) in after.iter().chain(before).enumerate() {
             let Some((handle, real)) = folder.open() else {
                 continue;
@@ -504,9 +513,9 @@ impl BrokerProcess {
             }
         }
         let has_path = |target: &PathBuf| path.starts_with(target);
-        // A root may have thousands of symlinks, and a search visits all of them. So it runs only
-        // if no known target contains the path. A known target stays allowed after its symlink is
-        // removed, because it gives access only to what the symlink led to before.
+        // A root may have thousands of symlinks, and a search visits all of them. So the search
+        // runs only if no known target contains the path. A known target stays allowed after its
+        // symlink is removed: the client could open it before anyway.
         if !self.link_targets.iter().any(has_path) {
             self.link_targets = linked
                 .iter()
@@ -523,16 +532,16 @@ impl BrokerProcess {
         Some((handle, rest(target)?))
     }
 
-    /// Returns the folder of files that are named by their SHA-256, and the file's name, if the
-    /// path is such a file.
+    /// Returns the folder of files that are named by their SHA-256, and the file's name. Returns
+    /// `None` if `path` is not the path of such a file.
     fn folder_of_blob(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let (folder, real) = self.policy.blobs.as_ref()?.open()?;
         let name = path.strip_prefix(&real).ok()?;
         is_digest(name.as_os_str().as_bytes()).then(|| (folder, name.to_owned()))
     }
 
-    /// Returns the folder of skills that are named by their SHA-256, and the path below it, if the
-    /// path is such a skill or in one.
+    /// Returns the folder of skills that are named by their SHA-256, and the rest of the path below
+    /// this folder. Returns `None` if `path` is neither such a skill nor in one.
     fn folder_of_skill(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let (folder, real) = self.policy.skills.as_ref()?.open()?;
         let below = path.strip_prefix(&real).ok()?;
@@ -541,7 +550,8 @@ impl BrokerProcess {
         (is_digest(digest) && name.starts_with(b"-")).then(|| (folder, below.to_owned()))
     }
 
-    /// Starts a child process from a thread that supervises it. The process ends with the thread.
+    /// Starts a child process from a new thread, which supervises the process. If the thread ends,
+    /// the kernel kills the process.
     fn start(
         &self,
         thread: thread::Builder,
@@ -552,7 +562,7 @@ impl BrokerProcess {
         if !environment.iter().all(|(name, _)| is_allowed(name)) {
             return Err(Errno::ACCESS.into());
         }
-        // Sending to another kind of file could block this process.
+        // Sending the exit status to anything but a socket could block this process.
         if Identity::of(control.as_fd())?.kind != FileType::Socket {
             return Err(Errno::INVAL.into());
         }
@@ -570,7 +580,7 @@ impl BrokerProcess {
         thread.spawn(move || {
             let _slot = slot;
             let spawned = command.spawn();
-            // Closes this process's ends of the streams.
+            // Close this process's copies of the child's streams.
             drop(command);
             match spawned {
                 Ok(child) => {
@@ -591,7 +601,8 @@ impl BrokerProcess {
         Ok(())
     }
 
-    /// Creates a file in the output folder, and the folders above it. Follows no symlink.
+    /// Creates a file in the output folder, and the folders on the way to the file. Follows no
+    /// symlink.
     fn create_output_file(&self, path: &Path) -> io::Result<OwnedFd> {
         let names: Option<Vec<_>> = path
             .components()
@@ -640,7 +651,7 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
             Err(error) => Err(error),
         };
         match opened {
-            // Another process created it meanwhile.
+            // Another process has created the file meanwhile: open that file.
             Err(Errno::EXIST) => {}
             opened => return Ok(opened?),
         }
@@ -650,8 +661,8 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
 /// Returns whether a text is a line of consent as the host writes it: a SHA-256, an `https` origin,
 /// and a name as a comment. The text may start with a line break.
 ///
-/// The reader of the file refuses the whole file for one wrong line. So this function accepts only
-/// lines that the reader accepts.
+/// A single wrong line makes the host refuse the whole consent file. So this function accepts only
+/// lines that the host accepts.
 fn is_consent(line: &str) -> bool {
     let text = line.strip_prefix('\n').unwrap_or(line);
     let is_name = |name: &str| {
@@ -660,14 +671,14 @@ fn is_consent(line: &str) -> bool {
     };
     let parts = || {
         let (digest, rest) = text.strip_suffix('\n')?.split_once(" https://")?;
-        let (authority, name) = rest.split_once(" # ")?;
-        Some(is_digest(digest.as_bytes()) && is_authority(authority) && is_name(name))
+        let (address, name) = rest.split_once(" # ")?;
+        Some(is_digest(digest.as_bytes()) && is_host_and_port(address) && is_name(name))
     };
     parts().unwrap_or(false)
 }
 
-/// Returns whether a text is a host and an optional port, with the host in lower case.
-fn is_authority(text: &str) -> bool {
+/// Returns whether a text is a host in lower case, with or without a port.
+fn is_host_and_port(text: &str) -> bool {
     let is_port = |port: &str| {
         port.parse::<u16>()
             .is_ok_and(|it| it > 0 && it.to_string() == port)
@@ -689,8 +700,8 @@ fn is_authority(text: &str) -> bool {
     (is_name || host.parse::<Ipv4Addr>().is_ok()) && port.is_none_or(is_port)
 }
 
-/// Returns whether a text is a request for a package: one line of ASCII that looks like a JSON object.
-/// The reader of the file checks the rest.
+/// Returns whether a text looks like a request for a package: one line of ASCII that begins and
+/// ends like a JSON object of a request. Readers of the file check the rest.
 fn is_package_request(line: &str) -> bool {
     // A line without its line break becomes `\n`, which fails the check below.
     let text = line.strip_suffix('\n').unwrap_or("\n");
@@ -700,7 +711,8 @@ fn is_package_request(line: &str) -> bool {
         && text.ends_with('}')
 }
 
-/// A slot of a child process. It is released on drop, even if the process does not start.
+/// A child process's slot, one of [`MAX_CHILDREN`]. Dropping it releases the slot, even if the
+/// process did not start.
 struct ChildSlot(Arc<AtomicUsize>);
 
 impl ChildSlot {
@@ -718,15 +730,15 @@ impl Drop for ChildSlot {
     }
 }
 
-/// Returns the descriptors of a request, or an error if their number is wrong.
-fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
+/// Returns the descriptors of a request as an array. Fails if there are more or fewer than `N`.
+fn exact_descriptors<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
     descriptors
         .try_into()
         .map_err(|_| io::Error::from(Errno::INVAL))
 }
 
-/// Waits until a child process ends, and sends its exit status. Kills it at the deadline, or when
-/// the other side closes the control socket.
+/// Waits until a child process ends, and sends its exit status over the control socket. Kills the
+/// child at the deadline, or when the other side closes the control socket.
 fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
     loop {
         match child.try_wait() {
@@ -768,7 +780,7 @@ mod tests {
     }
 
     #[test]
-    fn search_starts_at_last_match() {
+    fn search_for_allowed_folder_starts_at_last_match() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
         let mut broker = broker();
@@ -819,19 +831,19 @@ mod tests {
             broker.append_consent(&wrong).unwrap_err();
         }
         let long = format!("{}.org", "a".repeat(64));
-        for authority in [
+        for address in [
             "", "a b", "a/", "a/b", "a#b", "u@a.org", "a..b", ".a", "a.", "-.1", "a:", "a:0",
             "a:01", "a:65536", "a:1:2", "1.2.3", "0x7f", "a.1", "[::1", "::1", "[a]", "[::1]x",
             "[::1]:", "A.org", "a%2e", &long,
         ] {
-            let wrong = line.replace("example.org", authority);
-            assert!(broker.append_consent(&wrong).is_err(), "{authority}");
+            let wrong = line.replace("example.org", address);
+            assert!(broker.append_consent(&wrong).is_err(), "{address}");
         }
         for name in ["a b", "a#b", "a/b", &"a".repeat(65)] {
             let wrong = line.replace("a.wasm", name);
             assert!(broker.append_consent(&wrong).is_err(), "{name}");
         }
-        for authority in [
+        for address in [
             "a",
             "a-b.example:8443",
             "192.0.2.1",
@@ -840,8 +852,8 @@ mod tests {
             "a_b.7z",
         ] {
             assert!(
-                is_consent(&line.replace("example.org", authority)),
-                "{authority}"
+                is_consent(&line.replace("example.org", address)),
+                "{address}"
             );
         }
         assert!(!file.exists());
@@ -855,7 +867,7 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         let lines = text.lines().filter(|text| !text.is_empty());
         assert_eq!(lines.count(), MAX_CONSENTS);
-        // Nothing is written through a symlink.
+        // If the path is a symlink, nothing is written to its target.
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         broker.policy.consent = Some(EncodedPath(link));
@@ -988,8 +1000,8 @@ mod tests {
     }
 
     #[test]
-    fn tolerates_client_that_disconnects() {
-        // The client disconnects before its request is answered, or before it has read the answer.
+    fn ends_without_error_when_client_disconnects() {
+        // The client disconnects before its request is answered, or with an unread answer.
         for is_answered in [false, true] {
             let (client_end, broker_end) = socket_pair().unwrap();
             let request = postcard::to_stdvec(&Request::OpenLog).unwrap();

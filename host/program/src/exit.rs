@@ -7,13 +7,13 @@ use std::process::ExitCode;
 pub enum Exit {
     /// The verb succeeded.
     Ok = 0,
-    /// The tool answered with a failure, or its answer does not have all files for
-    /// `--output-dir`; `check` or `test` found an error; or a project or component is invalid.
+    /// The tool answered with a failure, or its answer lacks files that `--output-dir` should get;
+    /// `check` or `test` found an error; or a project or component is invalid.
     Failure = 1,
     /// The command line or the tool's arguments are wrong, or `respond` could not answer a
     /// message.
     Usage = 2,
-    /// The host stopped the tool, at a limit or a trap.
+    /// The host stopped the tool, because it reached a limit or trapped.
     Stopped = 3,
     /// The configuration, a folder or a component cannot be used, or a file cannot be written.
     Setup = 4,

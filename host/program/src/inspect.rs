@@ -46,7 +46,8 @@ impl InspectCommand {
     }
 }
 
-/// Prepares the inspection of a component. Another process compiles it into the cache.
+/// Creates the inspector of a component. Another process compiles the component, and the result is
+/// stored in the cache.
 pub fn inspector(file: &Path) -> Inspector {
     let mut inspector = Inspector::of(file).progress(show_compilations());
     if let Some(folder) = cache_folder() {
@@ -55,8 +56,8 @@ pub fn inspector(file: &Path) -> Inspector {
     inspector.compiler(OWN_PROGRAM)
 }
 
-/// Returns an inspection as lines for people. `all` also lists the imports that every component is
-/// granted.
+/// Returns the result of an inspection as lines for people. If `all` is set, lists also the imports
+/// that every component is granted.
 pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
     let mut lines = match &inspection.tools {
         Ok(tools) => tool_lines(tools),
@@ -144,19 +145,20 @@ fn tool_lines(tools: &[Definition]) -> Vec<Line> {
     lines
 }
 
-/// Returns lines about the imports of a component. Unless `all` is set, one line counts the imports
-/// that every component is granted.
+/// Returns lines about the imports of a component. Unless `all` is set, a single line gives the
+/// number of WASI's imports that are granted, and does not list them.
 fn import_lines(imports: &[Import], all: bool) -> Vec<Line> {
-    let is_ordinary = |import: &&Import| !all && import.granted && import.name.starts_with(WASI);
+    let is_only_counted =
+        |import: &&Import| !all && import.granted && import.name.starts_with(WASI);
     let mut lines = vec![format_line!("imports:")];
-    for import in imports.iter().filter(|import| !is_ordinary(import)) {
+    for import in imports.iter().filter(|import| !is_only_counted(import)) {
         let granted = if import.granted { "granted" } else { "REFUSED" };
         lines.push(format_line!("  {granted}  {}", import.name));
     }
-    if let ordinary @ 1.. = imports.iter().filter(is_ordinary).count() {
+    if let counted @ 1.. = imports.iter().filter(is_only_counted).count() {
         lines.push(format_line!(
             "  granted  {} of WASI, which every component gets (`--all` lists them)",
-            count(ordinary, "interface")
+            count(counted, "interface")
         ));
     }
     lines

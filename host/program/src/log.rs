@@ -1,4 +1,4 @@
-//! The log on stderr: one line per event, whatever text the event contains.
+//! The log on stderr: one line per event, even if the text of the event contains line breaks.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub fn start(level: LevelFilter) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(terminal::log)
-        // Printing internal errors panics if stderr is closed.
+        // tracing would print its own errors to stderr, and panic if stderr is closed.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)

@@ -31,12 +31,12 @@ use crate::terminal;
 /// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
-/// The usual places of skills: the name for `--skills`, and the path below the home folder and
-/// below the current folder.
+/// The usual places of skills: the value of `--skills`, and the path that it stands for, below the
+/// home folder and below the current folder.
 const USUAL_PLACES: [(&str, &str); 2] =
     [("claude", ".claude/skills"), ("agents", ".agents/skills")];
 
-/// The maximum number of entries of a folder that are searched for symlinks. Guards against: a
+/// The maximum number of a folder's entries that are searched for symlinks. Guards against: a
 /// folder of millions of files.
 const MAX_ENTRIES: usize = 100_000;
 
@@ -44,15 +44,17 @@ const MAX_ENTRIES: usize = 100_000;
 /// does not respond.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The variable with the bearer token of an HTTP server.
+/// The environment variable with the bearer token of an HTTP server.
 pub const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
 
-/// Returns the token in the environment. Also returns an empty one, which the caller refuses.
+/// Returns the bearer token in the environment, even if it is empty: the caller refuses an empty
+/// token.
 pub fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
 
-/// The options that may be given before the verb and after it. The program combines the two.
+/// The options that may be given both before the verb and after it. [`CommonOptions::merge`]
+/// combines the two.
 #[derive(Args, Default)]
 pub struct CommonOptions {
     /// Read this configuration [default: ./skillhost.toml, confined to its
@@ -97,7 +99,7 @@ pub struct CommonOptions {
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
-    /// The observer, which is told how every call ends.
+    /// The observer, which is notified of the end of each call.
     #[arg(skip)]
     pub observer: Option<Arc<dyn Observer>>,
     /// The index of the host that these options configure.
@@ -177,7 +179,7 @@ impl CommonOptions {
             && self.trust.is_empty()
     }
 
-    /// Sets the starter, which is a person by default.
+    /// Sets who starts the program. The default is a person.
     pub fn started_by(mut self, starter: Starter) -> Self {
         self.starter = starter;
         self
@@ -210,18 +212,18 @@ impl CommonOptions {
         Ok(settings)
     }
 
-    /// Returns the configuration that a verb edits: the one of `--config`, or the one in the
-    /// current folder.
+    /// Returns the path of the configuration that a verb edits: the value of `--config`, or
+    /// `skillhost.toml` in the current folder.
     pub fn config_file(&self) -> &Path {
         self.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE))
     }
 
-    /// Returns the configuration of `--config`, if there is one.
+    /// Returns the path that `--config` names, if the option is given.
     pub fn named_config(&self) -> Option<&Path> {
         self.config.as_deref()
     }
 
-    /// Returns a root of skills with the options for folders that the command line names.
+    /// Returns the root of skills at a path, with the options `--depth` and `--follow-root-links`.
     pub fn root(&self, path: &Path) -> SkillsRoot {
         SkillsRoot {
             depth: self.depth.unwrap_or(1).into(),
@@ -314,7 +316,7 @@ impl CommonOptions {
         Ok(())
     }
 
-    /// Reads the configuration again for a server. Works in a confined process too. Returns `None`
+    /// Reads the configuration again for a server, also in a confined process. Returns `None`
     /// without `--config`.
     ///
     /// Applies only the options about grants: the server keeps its folders and its audit log.
@@ -361,9 +363,11 @@ impl CommonOptions {
         Ok(())
     }
 
-    /// Reads the configuration in the current folder, if it may be used.
+    /// Reads the configuration in the current folder, unless the file does not exist or must not be
+    /// used without `--config`. Returns the default settings then.
     fn load_default<S: FileSettings + Default>(&self) -> anyhow::Result<S> {
-        // A file that cannot be read is an error: otherwise its limits would not apply.
+        // Continue if the file exists but cannot be read, so that this is an error: without the
+        // file, its limits would silently not apply.
         let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
         if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Ok(S::default());
@@ -386,8 +390,8 @@ impl CommonOptions {
         self.trust.iter().copied().fold(Trust::new(), Trust::and)
     }
 
-    /// Returns a default folder of skills, if it exists and stays in the current folder. `hint` is
-    /// the option that names it.
+    /// Returns the root for a default folder of skills. Returns `None` if the folder does not exist
+    /// or is a symlink out of the current folder. `hint` is the option that would name the folder.
     fn local_root(&self, folder: &Path, hint: &str, place: &str) -> Option<ConfiguredRoot> {
         if !folder.is_dir() {
             return None;
@@ -398,7 +402,7 @@ impl CommonOptions {
             .ok()
             .filter(|current| target.is_ok_and(|target| target.starts_with(current)));
         let Some(current_folder) = current_folder else {
-            // Otherwise the author of the current folder would choose what is read.
+            // Otherwise the author of the current folder could make the host read any other folder.
             terminal::complain(format_args!(
                 "`./{}` leads out of this folder and is not used; {hint} uses it",
                 folder.display()
@@ -413,7 +417,7 @@ impl CommonOptions {
             ));
         }
         let mut root = self.configured_root(folder, place);
-        // A server reopens a folder that was replaced. The new one must be in the current folder
+        // A server reopens a folder that was replaced. The new folder must be in the current folder
         // too.
         root.root.within = Some(current_folder);
         Some(root)
@@ -424,14 +428,15 @@ impl CommonOptions {
         crate::log::start(self.log.unwrap_or(LogLevel::Warn).into());
     }
 
-    /// Builds a host. Prints what the host could not load.
+    /// Builds a host. Prints a message for each problem of the host, such as a component that it
+    /// could not load.
     pub async fn build_host(&self, config: &Config) -> anyhow::Result<Host> {
         let host = self.builder(config)?.build().await?;
         report_problems(&host);
         Ok(host)
     }
 
-    /// Builds a host on which no call runs.
+    /// Builds a host for a verb that makes no call.
     pub async fn build_host_without_calls(&self, mut config: Config) -> anyhow::Result<Host> {
         forbid_calls(&mut config);
         self.build_host(&config).await
@@ -477,8 +482,8 @@ impl CommonOptions {
         settings.start(OWN_PROGRAM.as_ref()).map(Some)
     }
 
-    /// Reports folders of skills, and followed symlinks in them, that other users can redirect to
-    /// any folder.
+    /// Warns of folders of skills, and of followed symlinks in them, that other users could
+    /// redirect to any other folder.
     pub fn report_replaceable_folders(&self, config: &Config) {
         let trust = self.trust_settings();
         let report = |place: &str, kind: &str, path: &Path, error: &TrustError| {
@@ -509,8 +514,8 @@ impl CommonOptions {
         }
     }
 
-    /// Waits until the index is complete, if the call is a search. Only a server builds its index
-    /// before the first call.
+    /// Waits until the search index is complete, if the call is a search. Servers do not need this:
+    /// they build the index before the first call.
     pub async fn prepare_search(&self, host: &Host, tool: &str, arguments: &str) {
         let searches = match tool {
             "find_skills" => true,
@@ -543,12 +548,12 @@ impl CommonOptions {
 /// The options of `serve` that name a file or folder.
 const PATH_OPTIONS: [&str; 4] = ["--audit", "--config", "--skills", "--tools"];
 
-/// Returns the arguments of `serve` with absolute paths, for a program that starts it in another
-/// folder.
+/// Returns the arguments of `serve` with absolute paths, for a program that starts the server in
+/// another folder.
 ///
 /// # Errors
 ///
-/// If the current folder is gone.
+/// Fails if the current folder no longer exists.
 pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     // The option whose path is the next argument.
     let mut option_before = None;
@@ -563,7 +568,7 @@ pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
                 return Ok(argument.clone());
             }
         };
-        // Not paths: stderr, the runners, and the names of the usual places.
+        // These values are not paths: `-` for stderr, `runners`, and the names of the usual places.
         let is_word = path == "-"
             || (option, path) == ("--tools", RUNNERS)
             || USUAL_PLACES.iter().any(|(name, _)| *name == path);
@@ -618,8 +623,8 @@ pub fn with_egress(
     Ok(egress.into_iter().fold(builder, HostBuilder::egress))
 }
 
-/// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,
-/// and leaves the audit log as it is.
+/// Changes a configuration for a host that makes no call: the host then reserves almost nothing for
+/// calls, and does not open the audit log.
 pub fn forbid_calls(config: &mut Config) {
     (config.audit_file, config.audit_place) = (None, None);
     config.load.calls = 1;
@@ -630,14 +635,15 @@ pub fn open_catalog(config: &Config) -> anyhow::Result<Catalog> {
     open_catalog_with(config, &Opener::DIRECT)
 }
 
-/// Opens the skills like [`open_catalog`], and their files through an opener.
+/// Opens a catalog like [`open_catalog`], and files of skills through an opener.
 pub fn open_catalog_with(config: &Config, opener: &Opener) -> anyhow::Result<Catalog> {
     let catalog = Catalog::open_with(&config.skills_roots()?, None, opener)?;
     let catalog = catalog.hard_links(config.hard_links);
     Ok(catalog.omitted_names(config.omitted_names.clone()))
 }
 
-/// Prints what a host could not load, and advice on a catalog without skills.
+/// Prints the problems of a host, such as a component that it could not load, and advice on roots
+/// without skills.
 pub fn report_problems(host: &Host) {
     for problem in host.problems() {
         terminal::complain(problem);
@@ -652,8 +658,9 @@ pub fn report_advice(catalog: &Catalog) -> bool {
     !advice.is_empty()
 }
 
-/// Returns a folder of the user: the absolute path in an environment variable, or else a folder in
-/// the home folder. Returns `None` if there is no home folder either.
+/// Returns a folder of the user: the path in the environment variable `variable` if it is absolute,
+/// or else the folder `in_home` below the home folder. Returns `None` if there is no home folder
+/// either.
 pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
     let named = variable.and_then(absolute_variable);
     named.or_else(|| Some(home_folder()?.join(in_home)))
@@ -678,8 +685,8 @@ pub fn store_folder() -> Option<PathBuf> {
     Some(base.join("skillhost/store"))
 }
 
-/// Returns the folder of the requests for packages, in the user's data folder. Returns `None` if the
-/// user has no home folder.
+/// Returns the folder of the requests for packages, in the user's data folder. Returns `None` if
+/// the user has no home folder.
 pub fn requests_folder() -> Option<PathBuf> {
     let base = user_folder(Some("XDG_DATA_HOME"), ".local/share")?;
     Some(base.join("skillhost/requests"))

@@ -1,5 +1,5 @@
-//! The panic message: one escaped line without a backtrace. Rust's own hook would print the
-//! message unescaped, with whatever a guest, a skill or a peer wrote into it.
+//! The message of a panic: one escaped line without a backtrace. Rust's own hook would print the
+//! message unescaped, with any text in it that comes from a guest, a skill or a peer.
 
 use std::panic::{self, PanicHookInfo};
 
@@ -7,7 +7,7 @@ use skillhost::Line;
 
 use crate::terminal::{self, format_line};
 
-/// Replaces Rust's panic hook in this process. The exit code of a panic stays 101.
+/// Replaces Rust's panic hook in this process. A panic still ends the process with exit code 101.
 pub fn install_hook() {
     panic::set_hook(Box::new(|info| terminal::say(&report(info))));
 }
@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// The variable with the message of the process that panics.
+    /// The environment variable that makes the test's child process panic, with this message.
     const PANIC: &str = "SKILLHOST_TEST_PANIC";
 
     #[test]

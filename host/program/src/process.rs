@@ -12,13 +12,14 @@ use skillhost_sandbox::component::compile::compile_component_confined;
 use crate::exit::Exit;
 use crate::{options, terminal};
 
-/// Parses a command line. Prints the help or the error if there is nothing to run. `add_tip` may
-/// add a tip to the error.
+/// Parses a command line. If it is wrong or asks for help, prints the error or the help. `add_tip`
+/// may add a tip to the error.
 ///
 /// # Errors
 ///
-/// Returns the exit code if there is nothing to run, or if `SKILLHOST_CACHE` is a relative path:
-/// then compiled code would come from the author of the current folder.
+/// Returns the exit code if the error or the help was printed, or if `SKILLHOST_CACHE` is a
+/// relative path: the author of the current folder could then choose the compiled code that is
+/// loaded.
 pub fn parse<T: Parser>(
     words: Vec<OsString>,
     add_tip: impl FnOnce(&mut clap::Error),
@@ -30,7 +31,7 @@ pub fn parse<T: Parser>(
             .map(|word| Line::new(word.to_string_lossy()).to_string());
         let mut error = T::try_parse_from(escaped).err().unwrap_or(error);
         add_tip(&mut error);
-        // Help goes to stdout and is no error.
+        // Help goes to stdout, and is not an error.
         let _ = error.print();
         if error.use_stderr() {
             Exit::Usage
@@ -45,8 +46,8 @@ pub fn parse<T: Parser>(
     Ok(parsed)
 }
 
-/// Raises the limit on file descriptors to its maximum, because each call needs some. The default
-/// limit is low for the sake of programs that use `select`.
+/// Raises the limit on file descriptors to the maximum, because each call needs several. The
+/// default limit is low only for programs that use `select`.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -57,8 +58,8 @@ pub fn raise_descriptor_limit() {
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Compiles a component if the first argument asks for it, and returns the exit code. Only another
-/// process of this program passes that argument.
+/// Compiles a component and returns the exit code, if the first argument is the one with which this
+/// program starts a compiler process. Returns `None` for any other argument.
 pub fn compile_for_parent(first: &OsStr) -> Option<ExitCode> {
     (first == skillhost::COMPILE_ARGUMENT)
         .then(|| end_as_child(compile_component_confined(skillhost_confine::confine_child)))

@@ -1,4 +1,4 @@
-//! Shows what the program waits for: on a terminal at once, elsewhere if it takes long.
+//! Shows what the program waits for: at once on a terminal, and otherwise only after a while.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use skillhost::{Compilation, Line};
 
 use crate::terminal::{self, format_line};
 
-/// The time after which work is reported, if no terminal shows progress.
+/// The time after which work is reported, if stderr is not a terminal.
 const THRESHOLD: Duration = Duration::from_secs(2);
 
 /// The minimum time between two updates of [`ItemProgress`].
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns a callback that shows which components compile.
+/// Returns a callback that shows which components are being compiled.
 pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
     let progress = Progress::new("; the cache did not have it", "compiled in");
     move |component, event| {
@@ -58,7 +58,7 @@ pub struct ItemProgress {
 }
 
 impl ItemProgress {
-    /// Creates progress that is not shown yet: short work shows none.
+    /// Creates progress that is not shown yet, so that nothing appears for short work.
     #[expect(clippy::new_without_default, reason = "it depends on stderr")]
     pub fn new() -> Self {
         let last_update = terminal::is_interactive().then(Instant::now);
@@ -83,21 +83,23 @@ impl Drop for ItemProgress {
     }
 }
 
-/// The work that the program waits for.
+/// Shows the work that the program waits for. Clones share the list of running work.
 #[derive(Clone)]
 struct Progress {
     is_interactive: bool,
-    /// The text after the name of the work in a report.
+    /// The text after the name of the work, in the report that the work still runs.
     remark: &'static str,
-    /// The words before the duration.
+    /// The words before the duration, in the report that the work has ended.
     took: &'static str,
     running: Arc<Mutex<RunningWork>>,
 }
 
 #[derive(Default)]
 struct RunningWork {
+    /// The running work, oldest first.
     work: Vec<String>,
-    /// A sender that is dropped when the last work has ended.
+    /// The sender that is dropped when the last piece of work has ended. Its receiver is in the
+    /// thread that reports.
     end_signal: Option<mpsc::Sender<()>>,
 }
 
@@ -137,7 +139,7 @@ impl Progress {
         }
     }
 
-    /// Reports the work that still runs after a while.
+    /// Reports the work that still runs after [`THRESHOLD`], and later that it has ended.
     fn report(&self, ended: &mpsc::Receiver<()>) {
         let start = Instant::now();
         if ended.recv_timeout(THRESHOLD) != Err(RecvTimeoutError::Timeout) {
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_oldest_work_and_counts_the_rest() {
+    fn progress_names_oldest_work_and_counts_the_rest() {
         let progress = Progress {
             is_interactive: false,
             ..Progress::new("", "")

@@ -27,14 +27,14 @@ impl RegistryArguments {
     ///
     /// # Errors
     ///
-    /// If the file of authorities cannot be used.
+    /// Fails if the file of certificate authorities cannot be used.
     pub fn settings(&self) -> anyhow::Result<RegistrySettings> {
         let authorities = self.ca_file.as_deref().map(Authorities::read);
         Ok(RegistrySettings {
             credentials: credential_files(),
             authorities: authorities.transpose()?,
-            // Guards against: a registry that finishes each of many requests just before the
-            // request's own deadline.
+            // Guards against: a registry that answers each of many requests just before the
+            // deadline of that request.
             deadline: Some(Instant::now() + 60 * Duration::from_secs(self.transfer_minutes.into())),
             progress: Some(show_download),
             ..RegistrySettings::default()
@@ -42,7 +42,7 @@ impl RegistryArguments {
     }
 }
 
-/// Returns a callback that shows how much of a blob has arrived.
+/// Returns a callback that shows how much of a blob has been downloaded.
 fn show_download() -> BlobProgress {
     let mut progress = ItemProgress::new();
     Box::new(move |read, size| {

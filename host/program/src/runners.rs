@@ -1,10 +1,10 @@
-//! The runners of skills' scripts in an installation.
+//! The runners of skills' scripts that come with an installation of this program.
 
 use std::env;
 use std::io;
 use std::path::PathBuf;
 
-/// The word for `--tools` that stands for the folder of the runners.
+/// The value of `--tools` that stands for the folder of the runners.
 pub const RUNNERS: &str = "runners";
 
 /// A runner of the scripts of one language.
@@ -13,7 +13,7 @@ pub struct Runner {
     pub language: &'static str,
     /// The name of the component's file, which is also its name in a grant.
     pub file: &'static str,
-    /// The patterns of a grant for its scripts.
+    /// The patterns of the scripts that the runner may start, for a grant.
     pub scripts: &'static [&'static str],
 }
 

@@ -1,8 +1,7 @@
 //! All printing to stdout and stderr.
 //!
-//! Text for people consists of [`Line`]s, on a terminal, in a file and in a pipe. Text for a model
-//! or a program goes to a file or a pipe byte for byte, and is escaped on a terminal. A closed
-//! pipe is not an error.
+//! Text for people always consists of [`Line`]s. Text for a model or a program is written unchanged
+//! to a file or a pipe, and escaped on a terminal. A closed pipe is not an error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,8 +16,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// The number of columns if stdout is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// The maximum number of bytes of a message in the log or from a panic. Guards against: a library
-/// that puts a peer's bytes into its own message.
+/// The maximum number of bytes of a message in the log or of a panic. Guards against: a library
+/// whose message contains many bytes from a peer.
 const MAX_MESSAGE: usize = 4096;
 
 /// The maximum number of bytes of an error or a warning. Guards against: an error that quotes a
@@ -34,7 +33,7 @@ const MAX_PROGRESS_COLUMNS: usize = 70;
 /// The minimum number of columns of a table's last column. With fewer, each row becomes a block.
 const MIN_LAST_COLUMN: usize = 20;
 
-/// Creates a [`Line`] as `format!` creates a string.
+/// Creates a [`Line`] from a format string and values, like `format!`.
 #[macro_export]
 macro_rules! format_line {
     ($($text:tt)*) => {
@@ -48,7 +47,7 @@ pub fn shortened(text: &str) -> Line {
     bounded_line(text, MAX_MESSAGE)
 }
 
-/// Returns a text as a line of at most `max` bytes. Escapes take bytes too.
+/// Returns a text as a line of at most `max` bytes. The bytes of escapes count too.
 fn bounded_line(text: &str, max: usize) -> Line {
     const END: &str = "…";
     let line = Line::new(&text[..text.floor_char_boundary(max + char::MAX.len_utf8())]);
@@ -85,7 +84,8 @@ pub fn say(line: &Line) {
 /// line clears it.
 pub fn show_progress(line: &Line) {
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Leave one column free: a line that wraps cannot be erased.
+    // Leave the terminal's last column empty, so that the line cannot wrap: a wrapped line could
+    // not be erased.
     let columns = columns(io::stderr()).map_or(MAX_PROGRESS_COLUMNS, |columns| columns - 1);
     *progress = fitting_start(line.as_str(), columns.min(MAX_PROGRESS_COLUMNS)).to_owned();
     let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
@@ -96,8 +96,8 @@ pub fn log() -> LogStream {
     LogStream
 }
 
-/// A writer to stderr that gets one line per write. Guards against: a program that hangs because its
-/// stderr is a full pipe.
+/// A writer to stderr whose caller writes one line at a time. Guards against: a program that hangs
+/// because its stderr is a full pipe.
 pub struct LogStream;
 
 impl io::Write for LogStream {
@@ -111,7 +111,7 @@ impl io::Write for LogStream {
     }
 }
 
-/// Checks whether stderr is a terminal.
+/// Returns whether stderr is a terminal.
 pub fn is_interactive() -> bool {
     io::stderr().is_terminal()
 }
@@ -123,18 +123,18 @@ pub fn explain_wait(awaited: impl Display, key: &str) {
     }
 }
 
-/// Returns the number of columns of stdout.
+/// Returns the number of columns of stdout, or 100 if stdout is not a terminal.
 pub fn width() -> usize {
     columns(io::stdout()).unwrap_or(DEFAULT_WIDTH)
 }
 
-/// Returns the number of columns of a terminal, at least 1.
+/// Returns the number of columns of a terminal, at least 1. Returns `None` for other streams.
 fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(stream)?;
     Some(usize::from(width.0).max(1))
 }
 
-/// Returns the start of a text that fits a number of columns.
+/// Returns the longest start of a text that fits into this number of columns.
 fn fitting_start(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {
@@ -144,8 +144,8 @@ fn fitting_start(text: &str, columns: usize) -> &str {
     &text[..end.map_or(text.len(), |(end, _)| end)]
 }
 
-/// Returns a table for people, within a number of columns. The last column is wrapped. If it would
-/// be too narrow, each row becomes a block of lines.
+/// Returns a table for people, at most `width` columns wide if possible. Wraps the text of the last
+/// column. If the last column would be too narrow, each row becomes a block of lines.
 pub fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]], width: usize) -> Vec<Line> {
     // Escape before measuring: escapes take columns too.
     let escape = |row: &[String; N]| row.each_ref().map(|cell| Line::new(cell).to_string());
@@ -257,8 +257,8 @@ fn write(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns a name or a path for use beside other text. Quotes it unless it has only letters,
-/// digits, `-`, `_`, `.` and `/`, so that it cannot pass for the text around it.
+/// Returns a name or a path for use beside other text. Quotes the name unless it has only letters,
+/// digits, `-`, `_`, `.` and `/`, so that nobody takes a part of it for the text around it.
 pub fn name(name: &str) -> Line {
     let is_plain = |c: char| {
         c.is_alphanumeric()
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_names_that_could_pass_for_text() {
+    fn quotes_names_that_could_be_taken_for_other_text() {
         for (given, shown) in [
             ("read-files_2.x", "read-files_2.x"),
             ("./skills/a", "./skills/a"),

@@ -1,5 +1,5 @@
-//! Checks of answers: a valid call gets an answer, the same each time, and a call for
-//! an unknown skill fails.
+//! Checks of answers: a valid call gets an answer, which is the same each time, and a call for an
+//! unknown skill fails.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::scratch::NO_SKILL;
@@ -21,7 +21,8 @@ const UNKNOWN_SKILL: Rule = Rule {
     sentence: "a call for an unknown skill fails",
 };
 
-/// Checks that the tool answers a valid call. Returns `true` if it does.
+/// Checks that a valid call ends in an answer, or in a failure that is not the tool's fault.
+/// Returns `true` if it does.
 pub(super) async fn check_valid_call(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
     let answers = async {
         let result = trial.call(trial.sample.clone()).await;

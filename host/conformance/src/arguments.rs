@@ -35,10 +35,10 @@ const NULL: Rule = Rule {
 /// The name of a property that no schema defines.
 const UNKNOWN_PROPERTY: &str = "skillhost_test_unknown";
 
-/// Returns valid arguments for the scratch skill, and checks that there are some.
+/// Returns valid arguments for the scratch skill, and records whether any were found.
 ///
-/// Uses the arguments of the author's first case that expects an answer, or makes arguments from
-/// the schema.
+/// These are the arguments of the author's first case that expects an answer and whose arguments
+/// are valid. If there is no such case, makes arguments from the schema.
 pub(super) async fn find_sample<'a>(
     recorder: &mut Recorder,
     tool: &Definition,
@@ -186,7 +186,7 @@ async fn null_property(trial: &Trial<'_>) -> Outcome {
     Outcome::Passed
 }
 
-/// Returns a failed outcome if the host accepted arguments that it must refuse.
+/// Returns a failed outcome unless the host refused the arguments of a call.
 fn wrongly_accepted(result: CallResult, context: &str) -> Option<Outcome> {
     match result {
         Err(CallError::Arguments(_)) => None,
@@ -197,8 +197,8 @@ fn wrongly_accepted(result: CallResult, context: &str) -> Option<Outcome> {
     }
 }
 
-/// Returns a value of a type that the schema does not allow, or `None` if it allows
-/// every type.
+/// Returns a value of a type that the schema does not allow. Returns `None` if the schema has no
+/// `type`, or allows every type.
 fn value_of_wrong_type(schema: &Value) -> Option<Value> {
     let kinds: Vec<&str> = match schema.get("type")? {
         Value::String(kind) => vec![kind],

@@ -1,7 +1,7 @@
 //! Parses the author's cases.
 //!
-//! Parsing is strict: an unknown key or a wrong type is an error with its file and
-//! line. `docs/guides/test-tools.md` describes the format.
+//! Parsing is strict: an unknown key or a wrong type is an error, which names the file and line.
+//! `docs/guides/test-tools.md` describes the format.
 
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;
@@ -40,7 +40,8 @@ pub(super) enum Expectation {
 
 const CASE_KEYS: [&str; 4] = ["name", "tool", "arguments", "expect"];
 const EXPECT_KEYS: [&str; 4] = ["text", "contains", "record", "error"];
-/// The type of `record`, with a hint for authors of functions that return other values.
+/// The expected type of `record` in a message, with a hint for authors of typed functions that
+/// return another value.
 const RECORD_TYPE: &str =
     "an object; if the tool answers with another value, write `{\"result\": …}`";
 const ERROR_KEYS: [&str; 3] = ["kind", "message", "contains"];
@@ -56,8 +57,8 @@ fn error_kinds() -> Vec<&'static str> {
 
 /// Parses the cases in the text of a file.
 ///
-/// Cases without a name are named after `stem`. With `allow_missing_expect`, a case
-/// needs no `expect`.
+/// A case without a name gets the name `stem`, with its number in the file if it is not the first.
+/// With `allow_missing_expect`, a case needs no `expect`.
 pub(super) fn parse(
     file: &str,
     stem: &str,
@@ -94,9 +95,9 @@ pub(super) fn parse(
     cases.collect()
 }
 
-/// A parser of the parts of a file's text.
+/// A parser of the values in a file's text.
 ///
-/// Each part is a slice of `text`, so its line can be computed for messages.
+/// Each value is passed as a slice of `text` (`part`), so that messages can name its line.
 struct CaseParser<'a> {
     file: &'a str,
     text: &'a str,
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_their_line_and_a_hint() {
+    fn errors_name_the_line_and_give_hints() {
         for (text, message) in [
             (
                 "",
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_hostile_files() {
+    fn refuses_deeply_nested_json() {
         for text in [
             "[".repeat(100_000),
             "{\"tool\":".repeat(50_000),

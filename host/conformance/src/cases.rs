@@ -26,9 +26,9 @@ const CASE: Rule = Rule {
     sentence: "the author's case ends as expected, the same way twice",
 };
 
-/// The maximum bytes of a case file. Guards against: a file that fills the memory.
+/// The maximum size of a case file, in bytes. Guards against: a file that fills the memory.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// The maximum number of case files in a folder. Guards against: the wrong folder.
+/// The maximum number of case files in a folder. Guards against: a huge folder named by mistake.
 const MAX_FILES: usize = 10_000;
 
 /// The case files of a folder.
@@ -108,9 +108,9 @@ impl CaseFiles {
             .map(|case| &case.arguments)
     }
 
-    /// Runs all cases, and returns the files that it rewrote.
+    /// Runs all cases. With `update`, replaces each expectation that the result does not meet.
     ///
-    /// With `update`, rewrites each expectation that the result does not meet.
+    /// Returns the paths of the files that were rewritten.
     pub(super) async fn run(
         &self,
         recorder: &mut Recorder,
@@ -139,8 +139,8 @@ impl CaseFiles {
     }
 }
 
-/// Runs a case. If the result does not meet the case's expectation, stores a new expectation in
-/// `change`.
+/// Runs a case twice. If the result does not meet the case's expectation and `change` is given,
+/// stores a new expectation in `change`.
 async fn run_case(
     case: &Case,
     component: &TestedComponent,
@@ -159,7 +159,7 @@ async fn run_case(
     }
     let comparison = match &case.expect {
         Some(expect) => expect.check(&first),
-        None => Err("it has no `expect`".to_owned()),
+        None => Err("the case has no `expect`".to_owned()),
     };
     match (comparison, change) {
         (Ok(()), _) => Outcome::Passed,
@@ -197,10 +197,10 @@ async fn run_case(
 impl CaseFile {
     /// Writes new expectations into the file.
     ///
-    /// Replaces the file atomically. Fails if somebody has edited it since it was read.
+    /// Replaces the file atomically. Fails if somebody has edited the file since it was read.
     fn rewrite(&self, changes: Vec<(usize, Value)>) -> Result<()> {
         let context = || format!("cannot write `{}`", self.path.display());
-        // Replaces the target of a symlink, not the symlink.
+        // If the file is a symlink, replace its target, not the symlink.
         let path = fs::canonicalize(&self.path).with_context(context)?;
         if named_file::read_text(&path, MAX_FILE_BYTES).with_context(context)? != self.text {
             bail!(

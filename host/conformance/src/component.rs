@@ -1,4 +1,4 @@
-//! The component under test, which several hosts run with different limits.
+//! The component under test. Several hosts with different limits run it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, SkillsR
 use skillhost_sandbox::component;
 use skillhost_skills::broker::Opener;
 
-/// The component's file, and the options of the hosts that load it.
+/// The component's file, and the options for the hosts that load the component.
 #[derive(Default)]
 pub(super) struct LoadOptions {
     pub(super) component: PathBuf,
@@ -40,13 +40,14 @@ pub(super) struct LimitedHost {
     pub(super) host: Host,
 }
 
-/// The small memory limits. Most components cannot start with the smallest.
+/// The small limits on memory, in bytes. Most components cannot start with the smallest of them.
 const SMALL_MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 impl TestedComponent {
     /// Loads the component.
     ///
-    /// The inner error says why the host refuses the component.
+    /// The inner error is the reason why the host refuses the component. The outer error means that
+    /// the file cannot be read or a host cannot be built.
     pub(super) async fn load(
         options: &LoadOptions,
         scratch: &Scratch,
@@ -56,7 +57,8 @@ impl TestedComponent {
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()
-                // The component has no special rights here, so anybody may change its file.
+                // The run gives the component no special rights, so anybody may be able to change
+                // the component's file.
                 .trust(Trust::new().and(Principal::Everyone))
                 .component(&options.component)
                 .limits(limits);
@@ -118,7 +120,7 @@ impl TestedComponent {
     }
 }
 
-/// Returns copies of the run's limits, each with one small limit and its name.
+/// Returns copies of the run's limits. In each copy one limit is small, whose name is returned too.
 fn small_limits(limits: &Limits) -> Vec<(&'static str, Limits)> {
     let changed = |change: &dyn Fn(&mut Limits)| {
         let mut limits = limits.clone();

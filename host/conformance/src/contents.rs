@@ -28,18 +28,19 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
         (&HUGE_FILE, HUGE),
     ] {
         recorder
-            .check(rule, Some(trial.name()), check_document(trial, skill))
+            .check(rule, Some(trial.name()), check_skill_md(trial, skill))
             .await;
     }
 }
 
 /// Checks a call for the SKILL.md of this skill.
-async fn check_document(trial: &Trial<'_>, skill: &str) -> Outcome {
+async fn check_skill_md(trial: &Trial<'_>, skill: &str) -> Outcome {
     let Some(arguments) = trial.in_skill(skill) else {
         return Outcome::skipped("it reads no skill", "");
     };
     let result = trial.call(arguments).await;
-    // The model is told about this limit and can ask for a part of the file.
+    // The error tells the model about this limit, and the model can then ask for a part of the
+    // file.
     if let Err(CallError::Stopped {
         stop: Stop::Output(_),
         ..

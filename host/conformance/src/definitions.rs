@@ -1,4 +1,4 @@
-//! Checks of a component's definitions: there is at least one, and they never change.
+//! Checks of a component's definitions: the component has at least one, and always the same ones.
 
 use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};

@@ -9,7 +9,8 @@ use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
 use skillhost_skills::text::count::count;
 
-/// The maximum number of characters of two compared texts together that a message shows in full.
+/// The maximum number of characters of two compared texts together. A message shows longer texts
+/// only in part.
 const MAX_SHOWN: usize = 200;
 
 impl Expectation {
@@ -80,7 +81,8 @@ impl Expectation {
                 }),
             ) => {
                 let mut expect = Map::new();
-                // Keeps `contains` if the text still meets it. Otherwise `text` replaces it.
+                // Keep `contains` if the text still has all of its parts. Otherwise write `text`
+                // instead.
                 let contains_all = contains.iter().all(|part| model_text.contains(part));
                 if contains_all && !contains.is_empty() {
                     expect.insert("contains".to_owned(), json!(contains));
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stop_matches_its_own_expectation() {
+    fn expectation_made_from_a_stop_accepts_that_stop() {
         let not_granted = Stop::NotGranted {
             skill: "a".to_owned(),
             component: "c.wasm".to_owned(),

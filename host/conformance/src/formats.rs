@@ -1,7 +1,8 @@
 //! Checks of definitions in the formats of model APIs and of MCP.
 //!
-//! A check fails if the API would refuse the whole request because of the definition.
-//! It passes if a format only drops parts of the schema: the host still checks them.
+//! A check fails if the API would refuse the whole request because of the definition. A check
+//! passes if the format only leaves out parts of the schema: the host still checks arguments
+//! against them.
 
 use serde_json::{Map, Value};
 
@@ -58,7 +59,7 @@ const MAX_ANTHROPIC_PROPERTY: usize = 64;
 
 type DefinitionCheck = fn(&Definition) -> Outcome;
 
-/// The rules, and their checks.
+/// The rules with their checks.
 const CHECKS: [(&Rule, DefinitionCheck); 7] = [
     (&OPENAI, openai),
     (&OPENAI_STRICT, |definition| {
@@ -84,7 +85,8 @@ pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
     }
 }
 
-/// Returns the rules about formats that a definition breaks, with the reasons. Runs nothing.
+/// Returns the rules about formats that a definition breaks, with the reasons. Does not run the
+/// component.
 pub fn broken_formats(definition: &Definition) -> Vec<(Rule, Reason)> {
     let outcomes = CHECKS
         .iter()
@@ -102,8 +104,8 @@ fn openai(definition: &Definition) -> Outcome {
         return Outcome::failed(
             format!("its description has {length} characters"),
             format!(
-                "shorten it to {MAX_OPENAI_DESCRIPTION}: older models and many servers refuse the \
-                 whole request if it is longer"
+                "shorten it to {MAX_OPENAI_DESCRIPTION} characters: older models and many servers \
+                 refuse the whole request if a description is longer"
             ),
         );
     }
@@ -146,7 +148,7 @@ fn gemini(definition: &Definition) -> Outcome {
     if !first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_') {
         return Outcome::failed(
             format!("its name is `{}`", definition.name),
-            "begin it with a letter or `_`: Gemini refuses the whole request otherwise",
+            "begin the name with a letter or `_`: Gemini refuses the whole request otherwise",
         );
     }
     // The host converts most schemas to Gemini's own form, and leaves the others as JSON Schema.
@@ -182,9 +184,9 @@ fn mcp(definition: &Definition) -> Outcome {
     }
 }
 
-/// Checks that the schema is still valid after the host's conversion to a format.
+/// Checks that the schema is valid after the host has converted the definition to a format.
 ///
-/// `pointer` is the schema's JSON pointer in the converted definition.
+/// `pointer` is the JSON pointer of the schema in the converted definition.
 fn check_schema(format: Format, pointer: &str, definition: &Definition) -> Outcome {
     let tools = format.tools(std::slice::from_ref(definition));
     match tools.pointer(pointer) {

@@ -102,7 +102,7 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// Prepares a run for the component in this file.
+    /// Creates a run for the component in this file.
     pub fn new(component: impl Into<PathBuf>) -> Self {
         Self {
             load: LoadOptions {
@@ -131,7 +131,7 @@ impl Conformance {
         self
     }
 
-    /// Sets whether the run writes its result into each case that fails or has no `expect`.
+    /// Sets whether the run writes the actual result into each case that fails or has no `expect`.
     pub fn update(mut self, update: bool) -> Self {
         self.update = update;
         self
@@ -149,22 +149,22 @@ impl Conformance {
         self
     }
 
-    /// Limits the time for compiling, like
+    /// Limits the time for compiling the component, like
     /// [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.load.compile_time = Some(time);
         self
     }
 
-    /// Sets the program that compiles, like
+    /// Sets the program that compiles the component, like
     /// [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.load.compiler = Some(program.into());
         self
     }
 
-    /// Sets a function to call before each check, with the check's id and its tool or
-    /// case.
+    /// Sets a function that is called before each check, with the check's id and the name of its
+    /// tool or case.
     pub fn progress(mut self, show: impl Fn(&str, Option<&str>) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(show));
         self
@@ -182,8 +182,8 @@ impl Conformance {
 
     /// Runs all checks and cases.
     ///
-    /// If the host cannot load the component, a check fails. Returns an error if no check can
-    /// run: the component does not exist, or a case is invalid.
+    /// If the host refuses the component, a check fails. Returns an error if the run itself is not
+    /// possible, for example because the component's file does not exist or a case is invalid.
     pub async fn run(self) -> anyhow::Result<Report> {
         let cases = self.cases.as_deref();
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));

@@ -1,4 +1,5 @@
-//! Checks with small limits: a call answers, fails or reaches a limit, but never traps.
+//! Checks with small limits: a call ends in an answer, in a failure or at a limit, but never in a
+//! trap.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::scratch::HUGE;
@@ -38,7 +39,7 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
     }
 }
 
-/// Calls the tool on each host with this small limit.
+/// Calls the tool on each host whose small limit is `limit`, and checks the results.
 async fn check_limit(trial: &Trial<'_>, limit: &str) -> Outcome {
     let mut calls = vec![trial.sample.clone()];
     calls.extend(trial.in_skill(HUGE));

@@ -24,8 +24,8 @@ const SKILL_NAMES: Rule = Rule {
     sentence: "a skill name that is a path fails and reveals nothing",
 };
 
-/// Paths that lead out of the folder. The check replaces `{secret}` with the absolute path of a
-/// file outside.
+/// Paths that lead out of the skill's folder. The check replaces `{secret}` with the absolute path
+/// of a file outside.
 const OUTSIDE_PATHS: [&str; 12] = [
     "../../outside/secret.txt",
     "../conformance-beside/SKILL.md",
@@ -41,7 +41,8 @@ const OUTSIDE_PATHS: [&str; 12] = [
     "..\\conformance-beside\\SKILL.md",
 ];
 
-/// Skill names that are paths. The check replaces `{outside}` with the absolute path of a folder.
+/// Paths in place of a skill's name. The check replaces `{outside}` with the absolute path of a
+/// folder that is not a skill.
 const PATH_NAMES: [&str; 8] = [
     "..",
     ".",
@@ -53,7 +54,7 @@ const PATH_NAMES: [&str; 8] = [
     "/",
 ];
 
-/// The length of a long name: longer than any file system allows.
+/// The number of bytes of a long name, and of folders in a deep path: more than file systems allow.
 const LONG_NAME: usize = 5000;
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
@@ -138,7 +139,8 @@ async fn skill_names(trial: &Trial<'_>) -> Outcome {
     Outcome::Passed
 }
 
-/// Returns an error if a call that must fail was answered or revealed a file.
+/// Returns an error if a call that must fail got an answer, revealed a file outside the skill's
+/// folder, or was stopped.
 fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<(), Reason> {
     answered_or_failed(&result, &format!("for {what}"))?;
     let described = describe(&result);
@@ -159,20 +161,22 @@ fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<()
     })
 }
 
-/// Returns the rule for the tool's folder, or the outcome of checks that need one.
+/// Returns the rule for the tool's folder. If the tool has none, returns the outcome for checks
+/// that need it.
 fn folder_rule<'a>(trial: &'a Trial<'_>) -> Result<&'a FolderRule, Outcome> {
     trial
         .folder_rule()
         .ok_or_else(|| Outcome::skipped("it reads no skill", ""))
 }
 
-/// Returns the property that holds a path, or the outcome of checks that need one.
+/// Returns the property that holds a path. If the definition names none, returns the outcome for
+/// checks that need it.
 fn path_property<'a>(trial: &'a Trial<'_>) -> Result<&'a str, Outcome> {
     let rule = folder_rule(trial)?;
     let skill = trial.sample.get(&rule.skill_property);
     if skill.and_then(Value::as_str) != Some(SKILL) {
         return Err(Outcome::skipped(
-            "the arguments that it answers do not name the skill of this test",
+            "the valid arguments that were found do not name the skill of this test",
             "",
         ));
     }

@@ -1,4 +1,4 @@
-//! The check of one record. A record is the form of an answer for programs.
+//! The check of a single record, which is the form of an answer for programs.
 
 use serde_json::{Map, Value};
 
@@ -53,8 +53,8 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
                     quoted(&pointer)
                 )
             }
-            Mismatch::Somewhere => "a record does not match the output schema; it is too large to \
-                 say where"
+            Mismatch::Somewhere => "a record does not match the output schema; the record is too \
+                 large to say where"
                 .to_owned(),
             Mismatch::TooMuchText(bytes, most) => format!(
                 "a record has {bytes} bytes of text, but the patterns of the output schema allow \

@@ -1,4 +1,5 @@
-//! The check that reports the first invalid record of a tool.
+//! The check of a tool's records. It fails with the first invalid record of the other checks'
+//! calls.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::trial::Trial;

@@ -16,7 +16,8 @@ pub struct Rule {
     pub sentence: &'static str,
 }
 
-/// A function to call before each check, with the check's id and its tool or case.
+/// A function that is called before each check, with the check's id and the name of its tool or
+/// case.
 pub(super) type CheckProgress = dyn Fn(&str, Option<&str>) + Send + Sync;
 
 /// The report of a run.
@@ -41,16 +42,15 @@ pub struct Check {
     pub id: &'static str,
     /// The property, in a sentence that is true if the check passes.
     pub sentence: &'static str,
-    /// The tool, if the check is about one.
+    /// The tool's name. `None` if the check is about the whole component.
     pub tool: Option<String>,
-    /// The author's case, if the check is about one.
+    /// The name of the author's case, if the check runs a case.
     pub case: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
-    /// The trace of the last failed call, in lines, if the check failed.
+    /// The lines that explain the last failed call, if the check failed.
     ///
-    /// It shows the tool's output and the place of the trap. Escape the lines for a
-    /// terminal.
+    /// They show what the tool printed and the place of a trap. Escape the lines for a terminal.
     pub trace: Vec<String>,
     /// The time that the check took.
     pub time: Duration,
@@ -63,7 +63,7 @@ pub enum Outcome {
     Passed,
     /// The property does not hold.
     Failed(Reason),
-    /// The check does not apply.
+    /// The check does not apply to this component or tool, or could not run.
     Skipped(Reason),
 }
 
@@ -121,7 +121,7 @@ impl From<Result<(), Reason>> for Outcome {
     }
 }
 
-/// A recorder that runs checks and keeps their outcomes.
+/// A recorder. It runs checks and keeps their outcomes.
 pub(super) struct Recorder {
     progress: Option<Arc<CheckProgress>>,
     tracer: Option<Arc<Tracer>>,
@@ -147,7 +147,7 @@ impl Recorder {
         self.record(rule, tool, None, outcome).await
     }
 
-    /// Records as skipped all rules that have not run for this tool.
+    /// Records the checks that have not yet run for this tool as skipped.
     pub(super) async fn skip_rest(&mut self, rules: &[&[Rule]], tool: &str, why: &str) {
         for rule in rules.iter().copied().flatten() {
             let matches_rule =

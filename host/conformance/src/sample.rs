@@ -9,8 +9,8 @@ pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
     object(schema, MAX_SIZE)
 }
 
-/// Makes an object with the required properties. Each array in it gets at most
-/// `max_items` items, including those of nested arrays.
+/// Makes an object with the required properties. Each array in the object gets at most `max_items`
+/// items. If arrays are nested, this is the limit for all their items together.
 fn object(schema: &Map<String, Value>, max_items: usize) -> Map<String, Value> {
     let empty = Map::new();
     let properties = object_at(schema, "properties").unwrap_or(&empty);
@@ -71,7 +71,8 @@ fn value(schema: &Value, max_items: usize) -> Value {
     }
 }
 
-/// The maximum number of items of an array, nested arrays included, and of characters of a text.
+/// The maximum number of items of an array together with its nested arrays, and of characters of a
+/// text.
 const MAX_SIZE: usize = 1000;
 
 /// Returns the schema's type, or the first of its types that is not null.
@@ -93,8 +94,8 @@ fn number(schema: &Map<String, Value>) -> Value {
     let minimum = bound("minimum").into_iter().chain(above).max();
     let maximum = bound("maximum").into_iter().chain(below).min();
     let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
-    // Chooses a multiple of `step` in the bounds: the lowest one, or one near zero if there is no
-    // `minimum`.
+    // Choose a multiple of `step` within the bounds: the lowest multiple, or one near zero if there
+    // is no `minimum`.
     let number = match (minimum, maximum) {
         (Some(minimum), _) => minimum.saturating_add(step - 1).div_euclid(step) * step,
         (None, Some(maximum)) if maximum < step => maximum.div_euclid(step).saturating_mul(step),

@@ -1,4 +1,4 @@
-//! The temporary skills of a run, so that its calls touch nobody's files.
+//! The temporary skills of a run, so that its calls do not touch anybody's own files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -19,14 +19,14 @@ pub(super) const BINARY: &str = "conformance-binary";
 pub(super) const HUGE: &str = "conformance-huge";
 /// The name of a skill that does not exist.
 pub(super) const NO_SKILL: &str = "conformance-none";
-/// The file that every skill has.
+/// The file that every scratch skill has.
 pub(super) const FILE: &str = "SKILL.md";
 
-/// The size of the huge file: above the default limit on answers, and small enough for the
-/// default limit on memory.
+/// The size of the huge file, in bytes: above the default limit on answers, and small enough to be
+/// read within the default limit on memory.
 const HUGE_BYTES: usize = 24 << 20;
 
-/// The start of the text in files that no call may read.
+/// The beginning of the canary, the text in files that no call may read.
 const CANARY: &str = "canary";
 
 const SKILL_MD: &str = "\
@@ -54,7 +54,8 @@ const ROWS: &str = "key,value\nfirst,1\nsecond,2\n";
 /// A temporary folder of skills, and files outside it. Dropping it removes both.
 pub(super) struct Scratch {
     base: TempDir,
-    /// The text in every file that no call may read.
+    /// The text in every file that no call may read. An answer that contains it reveals such a
+    /// file.
     canary: String,
 }
 

@@ -23,7 +23,7 @@ impl Tracer {
         })
     }
 
-    /// Forgets the calls of the previous check.
+    /// Forgets the trace of the previous check's calls.
     pub(super) fn clear(&self) {
         self.replace(None);
     }

@@ -18,7 +18,7 @@ pub(super) struct Trial<'a> {
     pub(super) scratch: &'a Scratch,
     /// Valid arguments that name [`FILE`] of [`SKILL`].
     pub(super) sample: Map<String, Value>,
-    /// The error of the first record that did not match the output schema.
+    /// The problem of the first invalid record.
     pub(super) record_error: RefCell<Option<Reason>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Trial<'a> {
         self.tool.folder.as_ref()
     }
 
-    /// Returns the sample arguments with these values in place of the sample's.
+    /// Returns the sample arguments with these values for these properties.
     pub(super) fn with(&self, values: &[(&str, &str)]) -> Map<String, Value> {
         let mut arguments = self.sample.clone();
         for (property, value) in values {
@@ -65,7 +65,7 @@ impl<'a> Trial<'a> {
         Some(self.with(&values))
     }
 
-    /// Calls [`is_tool_fault`] for this tool.
+    /// Returns whether this tool failed with the kind `failed`, like [`is_tool_fault`].
     pub(super) async fn is_tool_fault(&self, result: &CallResult) -> bool {
         is_tool_fault(&self.component.host, self.name(), result).await
     }
@@ -97,7 +97,8 @@ impl<'a> Trial<'a> {
 
 /// Returns whether a tool failed with the kind `failed`, which means that the tool is at fault.
 ///
-/// An uncaught exception also ends with this kind. Failures of typed functions state no kind.
+/// An uncaught exception also ends with this kind. The failure of a typed function has no kind of
+/// its own, so the result is then `false`.
 pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) -> bool {
     let Err(CallError::Failed(failure)) = result else {
         return false;
@@ -106,7 +107,8 @@ pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) 
     failure.kind == FailureKind::Failed && kinds.unwrap_or_default()
 }
 
-/// Changes arguments to name the scratch skill, and its file if the tool has a property for a path.
+/// Changes arguments so that they name the scratch skill and, if the tool has a property for a
+/// path, the skill's file.
 pub(super) fn use_scratch_skill(rule: Option<&FolderRule>, arguments: &mut Map<String, Value>) {
     let Some(rule) = rule else { return };
     arguments.insert(rule.skill_property.clone(), SKILL.into());

@@ -50,7 +50,7 @@ fn advice(stop: &Stop) -> &'static str {
 
 /// Checks that a call ended in an answer or in the tool's own failure.
 ///
-/// `context` is the start of the error's text.
+/// `context` is the beginning of the reason's text.
 pub(super) fn answered_or_failed(result: &CallResult, context: &str) -> Result<(), Reason> {
     let fix = match result {
         Ok(_) | Err(CallError::Failed(_)) => return Ok(()),
@@ -63,12 +63,12 @@ pub(super) fn answered_or_failed(result: &CallResult, context: &str) -> Result<(
     })
 }
 
-/// Returns the start of a text, quoted as a JSON string.
+/// Returns the beginning of a text, quoted as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(shortened(text)).to_string()
 }
 
-/// Returns the start of a text, with an ellipsis if it is longer.
+/// Returns the beginning of a text, with an ellipsis if the text is longer.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED) {
         None => text.to_owned(),

@@ -359,7 +359,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
     let memory = "[grants.\"csv.wasm\"]\nlimits.memory = \"2 GiB\"\n";
     for (wrong, why) in [
         (&*component, "the component `new` is not locked"),
-        (memory, "the running engine was created for calls of"),
+        (memory, "the new limits allow calls more memory than the"),
     ] {
         let user = User::new();
         let tools = user.path("tools");

@@ -103,7 +103,7 @@ fn folders_list_their_entries() {
         "text/plain"
     );
     for (uri, why) in [
-        ("skill://a/SKILL.md", "it is not a directory"),
+        ("skill://a/SKILL.md", "the path is not a directory"),
         ("skill://a/none", "there is no such file"),
         ("skill://none", "there is no such skill"),
         ("skill://a/docs/", "a name in its path is empty"),
@@ -114,7 +114,7 @@ fn folders_list_their_entries() {
     }
     let (code, message) = session.error("resources/read", json!({"uri": "skill://a/docs"}));
     assert_eq!(code, INVALID_PARAMS);
-    assert!(message.ends_with("it is a directory"), "{message}");
+    assert!(message.ends_with("the path is a directory"), "{message}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Measures the cost of recording a call in the audit log, and the chain's part of it.
+//! Measures the cost of recording a call in the audit log, and how much of it the chain causes.
 //!
 //! Compares a host without a log, a host that logs to standard error without a chain, a lock or a
-//! file, and a host that logs to a file. The calls name an unknown tool, so nothing else takes
-//! time. Measures the hosts in turns, because the machine's speed varies.
+//! file, and a host that logs to a file. The calls name an unknown tool, so that little else takes
+//! time. Measures the hosts alternately, because the machine's speed varies.
 //!
 //! Run `cargo bench --bench audit 2>/dev/null`, which hides the log on standard error.
 
@@ -37,7 +37,7 @@ fn main() {
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..TURNS {
         for ((_, host), times) in hosts.iter().zip(&mut times) {
-            times.push(turn(&runtime, host));
+            times.push(run_turn(&runtime, host));
         }
     }
     println!("a refused call, median and best of {TURNS} turns:");
@@ -47,8 +47,8 @@ fn main() {
     }
 }
 
-/// Returns the average time of a call.
-fn turn(runtime: &Runtime, host: &Host) -> Duration {
+/// Makes the calls of a turn. Returns the average time of a call.
+fn run_turn(runtime: &Runtime, host: &Host) -> Duration {
     let caller = Caller::new(Transport::Http).client("ci").id("17");
     let start = Instant::now();
     runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! The cost of a call, from arguments to answer, in a fresh sandbox each time: each tool
-//! at three sizes, compared with a plain read of the same file.
+//! The cost of a call in a fresh sandbox, from arguments to answer. Measures each tool with files
+//! of three sizes, and compares it with a plain read of the same file.
 
 mod support;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost::Host;
 use support::{SIZES, runtime, text, write_skill};
 
-/// Returns the calls that read this file of this skill.
+/// Returns calls that read a file of this skill: `file` or SKILL.md.
 fn reads(skill: &str, file: &str) -> [(&'static str, Value); 4] {
     [
         (

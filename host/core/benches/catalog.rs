@@ -1,7 +1,7 @@
 //! The cost of many skills: scanning them, listing them for a model, and reading one of them.
 //!
-//! The cost of reading one must not depend on the number of others. For comparison, `native` reads
-//! the same files without skillhost.
+//! The cost of reading one skill must not depend on the number of other skills. For comparison,
+//! `native` reads the same files without skillhost.
 
 mod support;
 

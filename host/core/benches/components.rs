@@ -1,7 +1,7 @@
 //! The cost of many components: loading them from the cache, and calling one of them.
 //!
-//! The cost of calling one must not depend on the number of others. For comparison, `native` reads
-//! the same files without skillhost.
+//! The cost of calling one component must not depend on the number of other components. For
+//! comparison, `native` reads the same files without skillhost.
 
 mod support;
 

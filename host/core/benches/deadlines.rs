@@ -1,5 +1,5 @@
-//! The delay between the deadline and the end of a call, for guests that never return. Runs each
-//! endless attack of the hostile guest many times on an idle host.
+//! The delay between the deadline and the end of a call, for guests that never return. Calls each
+//! endless tool of the hostile guest many times on an idle host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The cost of an error: the same path as an answer, but without reading a file.
+//! The cost of a call that fails. Such a call does the same as one that is answered, but reads no
+//! file.
 
 mod support;
 
@@ -29,7 +30,7 @@ fn errors(criterion: &mut Criterion) {
             });
         });
     }
-    // The host refuses this call before it makes a sandbox.
+    // The host refuses this call before it creates a sandbox.
     group.bench_function("wrong arguments", |bencher| {
         bencher.iter(|| {
             let call = host.call("read_file_in_skill", json!({"skill_name": 1}));

@@ -1,5 +1,6 @@
-//! The cost of limits and of a sandbox by themselves. This needs hosts without limits and sandboxes
-//! without calls, which exist only with `--cfg skillhost_measure`: see CONTRIBUTING.md.
+//! The cost of a call's limits, and the cost of a sandbox without a call. This needs hosts without
+//! limits, and sandboxes without calls, which exist only with `--cfg skillhost_measure`: see
+//! CONTRIBUTING.md.
 
 #[cfg(skillhost_measure)]
 #[path = "measure/instantiate.rs"]

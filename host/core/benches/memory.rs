@@ -1,5 +1,5 @@
-//! Private memory: of an idle host with many skills and components, and of each call in
-//! flight, compared with a sleeping thread.
+//! The private memory of an idle host with many skills and components, and of each call in flight,
+//! compared with a sleeping thread.
 
 mod support;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use skillhost::{Grant, Host, Limits};
 use support::{component_tool, components, guests, skills};
 
-/// The number of calls in flight: the most that a host runs at a time by default.
+/// The number of calls in flight: the default maximum of calls that a host runs at a time.
 const CALLS: usize = 64;
 
 /// The number of components.
@@ -108,12 +108,12 @@ fn main() {
     runtime.shutdown_background();
 }
 
-/// Waits until `calls` calls run.
+/// Waits until this number of calls run.
 fn wait_for(host: &Host, calls: usize) {
     while host.occupancy().running < calls {
         thread::sleep(Duration::from_millis(10));
     }
-    // A call counts as running a moment before it sleeps.
+    // The host counts a call as running a moment before the call sleeps.
     thread::sleep(Duration::from_millis(500));
 }
 

@@ -1,4 +1,4 @@
-//! An agent on OpenAI's Responses interface, with the skills in `./skills`.
+//! An agent that uses OpenAI's Responses API, with the skills in `./skills`.
 //! Needs `OPENAI_API_KEY` and `MODEL` in the environment.
 
 use std::env;
@@ -10,7 +10,7 @@ use skillhost::exchange::{self, Format};
 use skillhost::prompt::Style;
 
 /// The maximum number of turns in which the model calls tools.
-const TURNS: usize = 20;
+const MAX_TURNS: usize = 20;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<()> {
     let instructions = host.prompt(Style::List).text;
     let tools = Format::Responses.tools(&host.definitions());
     let mut input = vec![json!({"role": "user", "content": question})];
-    for _ in 0..TURNS {
+    for _ in 0..MAX_TURNS {
         // The thread has nothing else to do while the model thinks.
         let response = ureq::post(format!("{base}/responses"))
             .header("authorization", format!("Bearer {key}"))
@@ -46,5 +46,5 @@ async fn main() -> anyhow::Result<()> {
         input.extend(items.cloned());
         input.extend(results);
     }
-    anyhow::bail!("the model was still calling tools after {TURNS} turns")
+    anyhow::bail!("the model was still calling tools after {MAX_TURNS} turns")
 }

@@ -1,5 +1,5 @@
 //! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
-//! value. Nothing is guessed.
+//! value. An invalid value is always an error: the parser guesses nothing.
 //!
 //! [`Config`] has the settings of a host. It ignores the tables `[stdio]`, `[http]`, `[clients]`,
 //! `[issuers]`, `[process]`, `[components]` and `[trust]`: they are for the programs around a host,
@@ -50,13 +50,14 @@ pub const DEFAULT_FILE: &str = "skillhost.toml";
 
 /// The settings of a host.
 ///
-/// A [`HostBuilder`](crate::HostBuilder) reads them from a file, or sets them one by one.
+/// [`Config::read`] reads them from a file, and a [`HostBuilder`](crate::HostBuilder) can set them
+/// one by one.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
     /// The file's name, for messages. `None` if no file was read.
     pub file: Option<String>,
-    /// Folders of skills. If several have a skill of the same name, the first folder wins.
+    /// Folders of skills. If several folders have a skill of the same name, the first wins.
     pub skills: Vec<ConfiguredRoot>,
     /// The names of skills that are not served, in any folder. A program sets them: a configuration
     /// has no key for them.
@@ -66,9 +67,9 @@ pub struct Config {
     /// Component files, by the name that grants and pins use, such as `csv.wasm`. A program sets
     /// them: a configuration has no key for them.
     pub named_components: BTreeMap<String, PathBuf>,
-    /// The base of paths in calls that name no skill.
+    /// The home folder: the base of paths in calls that name no skill.
     pub home: Option<ConfiguredPath>,
-    /// Disabled tools: not offered, and not callable.
+    /// Disabled tools, which are not offered and cannot be called.
     pub disabled_tools: BTreeSet<String>,
     /// The offered tools.
     pub offer: ToolSet,
@@ -76,23 +77,23 @@ pub struct Config {
     pub wording: Wording,
     /// Descriptions that replace the tools' own, by tool name.
     pub descriptions: BTreeMap<String, String>,
-    /// True if failures include help for the model. `None` means true.
+    /// True if failures include help for the model, and answers get notes. `None` means true.
     pub help: Option<bool>,
-    /// True if files with several hard links may be read.
+    /// True if files with several hard links may be read, unless a grant decides otherwise.
     pub hard_links: bool,
     /// The names that lists of a skill's files leave out.
     pub omitted_names: OmittedNames,
     /// The limits of a call.
     pub limits: Limits,
-    /// The audit log.
+    /// The file of the audit log. `None` if calls are not recorded.
     pub audit_file: Option<ConfiguredPath>,
     /// The mode for calls that cannot be recorded.
     pub audit: AuditMode,
-    /// The place of the key `audit`, for messages. With this key, a log is required.
+    /// The place of the key `audit`, for messages. If this key is set, `audit_file` is required.
     pub audit_place: Option<String>,
     /// The settings of checkpoints.
     pub checkpoints: Checkpoints,
-    /// The limits of running and waiting calls.
+    /// The limits of all running and waiting calls together.
     pub load: Load,
     /// The limits of compiling a component file.
     pub compile_limits: CompileLimits,
@@ -103,8 +104,8 @@ pub struct Config {
     /// The SHA-256 of component files that never load, with the reasons. A program sets them: a
     /// configuration has no key for them.
     pub denied_components: BTreeMap<String, String>,
-    /// True if a component file that cannot be loaded is an error. `None` means true for a
-    /// server that requires pins.
+    /// True if building the host fails when a component file cannot be loaded. If it is `None`, the
+    /// program decides: it is true for a server that requires pins.
     pub require_components: Option<bool>,
     /// The grants, by component file or built-in tool.
     pub grants: BTreeMap<String, Grant>,
@@ -147,8 +148,8 @@ impl Config {
         read(path, trust)
     }
 
-    /// Reads a file that was found in the current folder. Refuses keys that reach beyond
-    /// the file's folder, and everything that [`Config::read`] refuses.
+    /// Reads a file that was found in the current folder. Refuses everything that [`Config::read`]
+    /// refuses, and keys with effects beyond the file's folder.
     pub fn read_found(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         read_found(path, trust)
     }
@@ -164,7 +165,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If a path is relative and the current folder is unknown.
+    /// Fails if a path is relative and the current folder is unknown.
     pub fn egress(&self) -> io::Result<EgressSettings> {
         let mut settings = EgressSettings::new();
         for (component, grant) in &self.grants {
@@ -186,7 +187,7 @@ impl Config {
         !self.tools.is_empty() || !self.named_components.is_empty()
     }
 
-    /// Returns whether a host of this configuration serves this built-in tool.
+    /// Returns whether a host with this configuration serves this built-in tool.
     pub fn has_built_in(&self, tool: &str) -> bool {
         let is_off = tool == "find_skills" && self.search_offer == SearchOffer::Never;
         !is_off && self.offer.has(tool, true) && !self.disabled_tools.contains(tool)

@@ -52,11 +52,11 @@ pub use running::{run, run_from};
 pub use strict::NotStrict;
 
 /// The maximum number of bytes of a message. Guards against: endless input. A whole API response
-/// with reasoning and images has a few million.
+/// with reasoning and images has a few million bytes.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// The maximum number of calls in a message. Guards against: a message that takes hours.
-/// Models make a few dozen at most.
+/// The maximum number of calls in a message. Guards against: a message whose calls take hours.
+/// Models make a few dozen calls at most.
 pub const MAX_CALLS: usize = 512;
 
 /// The format of a model API's messages and definitions.
@@ -81,7 +81,8 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// The id that the result repeats. Gemini may omit it, and matches results by order.
+    /// The id, which the result repeats. Gemini may omit the id, and then matches results by their
+    /// order.
     pub id: Option<String>,
     /// The tool's name, as in the message.
     pub name: String,
@@ -102,11 +103,11 @@ pub struct Answer {
     /// True if the call failed. The text says why.
     pub failed: bool,
     /// Help beside a failure; see [`CallError::model_help`](crate::CallError::model_help).
-    /// Messages do not contain it, because their results are a single text.
+    /// [`Format::messages`] leaves it out, because a result in a message is a single text.
     pub help: Option<String>,
 }
 
-/// The error of a message that cannot be answered. None of its calls ran.
+/// The reason why a message cannot be answered. None of the message's calls ran.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -136,7 +137,8 @@ pub struct StrictTools {
     pub not_strict: Vec<NotStrict>,
 }
 
-/// A function that writes a definition. With a schema for strict mode, the definition is strict.
+/// A function that translates a definition. With a schema for strict mode, the result uses this
+/// mode.
 type ToolWriter = fn(&Definition, Option<Map<String, Value>>) -> Value;
 
 /// A format, and the functions that translate it.
@@ -245,8 +247,8 @@ impl Format {
         (self.dialect().tools)(definitions)
     }
 
-    /// Returns the keywords of a tool's schema that limit arguments, and that this format drops.
-    /// The host still checks them.
+    /// Returns the keywords of a tool's schema that limit arguments, and that this format leaves
+    /// out. The host still checks arguments against them.
     pub fn dropped_keywords(self, definition: &Definition) -> BTreeSet<&str> {
         let written = self.tools(std::slice::from_ref(definition));
         let pointers = [

@@ -49,8 +49,8 @@ pub use script_note::{JudgedScript, JudgementReason};
 
 /// Skills and tools, ready to answer calls.
 ///
-/// Clones are cheap and share the same host. [`Host::in_scope`] gives a caller a restricted
-/// view of it.
+/// Clones are cheap and share everything. [`Host::in_scope`] returns a view of the host that is
+/// restricted to what a caller may use.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>, Option<Arc<Scope>>);
 
@@ -64,7 +64,8 @@ struct Inner {
     program_tools: Vec<Arc<dyn ProgramTool>>,
     resources: Option<ResourceReader>,
     problems: Vec<String>,
-    /// The number of component files that are not served, or only in an earlier version.
+    /// The number of component files that are not served, or of which only an earlier version is
+    /// served.
     refused_components: usize,
     /// False if component files were left out because they are not compiled yet.
     is_complete: bool,
@@ -74,9 +75,9 @@ struct Inner {
     prompt_budget: usize,
     /// The maximum number of bytes of an answer for a model.
     model_output: Option<usize>,
-    /// The process that sends the requests of guests.
+    /// The connection to the process that sends the requests of guests.
     egress: Option<EgressClient>,
-    /// The rules for the consent to requests.
+    /// The rules for a person's consent to requests.
     consent: Arc<ConsentRules>,
 }
 
@@ -89,10 +90,11 @@ struct Runtime {
     audit: Option<Arc<Audit>>,
 }
 
-/// The internal tool that reads skills' files for resources.
+/// The internal tool that reads files of skills for resources.
 struct ResourceReader {
     tool: ServedTool,
-    /// The largest file in bytes: the operator's limit on answers, before base64.
+    /// The maximum size of a file, in bytes: the operator's limit on answers, which applies before
+    /// base64.
     max_bytes: usize,
 }
 
@@ -116,7 +118,7 @@ impl Host {
         HostBuilder::default()
     }
 
-    /// Returns the definition of a tool from its component, without the names of skills.
+    /// Returns the definition that a tool's component gives, without the names of skills.
     pub fn definition(&self, tool: &str) -> Option<&Definition> {
         if let Some(tool) = self.program_tool(tool) {
             return Some(tool.definition());
@@ -136,8 +138,7 @@ impl Host {
         self.is_program_tool(tool) || self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
     }
 
-    /// Returns the definitions of all tools from their components, without the names of
-    /// skills.
+    /// Returns the definitions that the components of all tools give, without the names of skills.
     pub fn tools(&self) -> impl Iterator<Item = &Definition> {
         self.served_tools().map(|served| &served.tool.definition)
     }
@@ -148,8 +149,7 @@ impl Host {
         tool.component.read_definitions(&terms.limits).await
     }
 
-    /// Returns whether a tool's failures state their kind. Failures of typed functions do
-    /// not.
+    /// Returns whether a tool's failures have a kind. Failures of typed functions have none.
     pub async fn has_failure_kinds(&self, tool: &str) -> Result<bool, CallError> {
         let served = self.tool(tool)?;
         let sandbox = served.tool.component.sandbox().await;
@@ -162,8 +162,8 @@ impl Host {
         &self.0.catalog
     }
 
-    /// Returns the problems of components and grants, for the operator. All other tools
-    /// work.
+    /// Returns the problems of components and grants, for the operator. The tools without problems
+    /// can be called.
     pub fn problems(&self) -> &[String] {
         &self.0.problems
     }
@@ -195,8 +195,8 @@ impl Host {
 
     /// Compiles the components that are not in the cache, so that first calls do not wait.
     ///
-    /// Compiles several at a time, built-in ones first. Meanwhile a call waits for the
-    /// component that it needs. Calls of a component that cannot be compiled fail.
+    /// Compiles several components at a time, and built-in ones first. Meanwhile a call waits only
+    /// for the component that it needs. If a component cannot be compiled, calls of it fail.
     pub async fn prepare(&self) {
         for is_built_in in [true, false] {
             let resources = self.0.resources.iter().map(|resources| &resources.tool);
@@ -219,8 +219,8 @@ impl Host {
     /// Needs a tokio runtime with a timer. Dropping the future stops the call. A future
     /// that is neither polled nor dropped keeps its slot and memory.
     ///
-    /// `arguments` is the JSON object from the model;
-    /// [`parse_arguments`](crate::parse_arguments) parses its text.
+    /// `arguments` is the JSON object from the model.
+    /// [`parse_arguments`](crate::parse_arguments) parses the object's text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
         self.call_from(&Caller::default(), tool, arguments).await
     }
@@ -238,7 +238,7 @@ impl Host {
         self.call_within(None, caller, tool, arguments).await
     }
 
-    /// Calls a tool like [`Host::call_from`], and stops it after this time.
+    /// Calls a tool like [`Host::call_from`], and stops the call after this time.
     async fn call_within(
         &self,
         time: Option<Duration>,
@@ -250,9 +250,9 @@ impl Host {
             .await
     }
 
-    /// Records and returns the error of a call whose arguments could not be read.
+    /// Records and returns `reason`, the error of a call whose arguments could not be read.
     ///
-    /// Returns another error if the tool is unknown or the record cannot be written.
+    /// Returns another error if the tool is unknown or the call cannot be recorded.
     pub async fn refuse(
         &self,
         caller: &Caller,
@@ -291,8 +291,8 @@ impl Host {
             .await
     }
 
-    /// Returns the largest file in bytes that can be read as a resource. Returns `None` if
-    /// resources are off.
+    /// Returns the maximum size of a file that can be read as a resource, in bytes. Returns `None`
+    /// if the caller has no resources.
     pub(crate) fn resource_bytes(&self) -> Option<usize> {
         self.resource_reader().map(|reader| reader.max_bytes)
     }
@@ -303,8 +303,8 @@ impl Host {
         reader.is_some_and(|reader| self.may_read(&reader.tool.terms, skill))
     }
 
-    /// Writes a checkpoint to the audit log, if there are records after the last
-    /// checkpoint. The last host that uses a log writes one when the host ends.
+    /// Writes a checkpoint to the audit log, if there are records after the last checkpoint. When
+    /// the last host that uses a log ends, it writes a checkpoint too.
     pub fn sign_audit_log(&self) {
         if let Some(audit) = &self.0.runtime.audit {
             audit.checkpoint();
@@ -382,6 +382,7 @@ impl Host {
         done.map_err(|stop| stop_error(tool, stop))
     }
 
+    /// Runs a call after checking its arguments, and adds help to its error.
     async fn run(
         &self,
         caller: &Caller,
@@ -423,10 +424,10 @@ impl Host {
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let guest_arguments = sandbox.arguments(&tool.name, arguments)?;
-        // Scripts and third-party components see all entries of a folder.
+        // Other third-party tools, such as those that run scripts, see all entries of a folder.
         let leaves_names_out =
             served.quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGE_PREFIX);
-        // A waiting call holds no open files.
+        // The call's folder is opened only afterwards, so that a waiting call holds no open files.
         let quota = served.quota.for_client(caller.sharing_name());
         let slot = sandbox.enter(&quota).await;
         let cpu = entry.as_ref().map(|entry| entry.cpu()).unwrap_or_default();
@@ -520,8 +521,8 @@ impl Host {
         })
     }
 
-    /// Opens the folder of a call, if its tool reads one. Scans for skills again before it reports
-    /// an unknown name.
+    /// Opens the folder of a call, if the tool reads one. If the skill's name is unknown, scans for
+    /// skills again first.
     async fn open_folder(
         &self,
         tool: &Tool,
@@ -551,6 +552,7 @@ impl Host {
             .ok_or_else(|| self.unknown_tool(name))
     }
 
+    /// Returns the error for a call of an unknown tool.
     fn unknown_tool(&self, name: &str) -> CallError {
         let names = self.served_tools();
         CallError::UnknownTool {
@@ -590,11 +592,11 @@ impl Host {
                     _ => Ok(found),
                 }
             }
-            // The caller must not learn that the skill exists.
+            // A caller must not learn that a skill outside of its scope exists.
             (Some(name), _) if Skill::is_name(name) && !self.sees_skill(name) => {
                 Ok(Err(FolderError::Unknown))
             }
-            // The tool itself refuses an invalid name.
+            // Only for valid names: the tool itself refuses an invalid one.
             (Some(name), _) if Skill::is_name(name) && !terms.skills.allow(name) => {
                 Err(not_granted(name))
             }
@@ -604,7 +606,7 @@ impl Host {
     }
 }
 
-/// Returns what a call is about, for the audit log.
+/// Returns the component, the skill and the path of a call, for the audit log.
 fn subject<'a>(tool: &'a Tool, arguments: &'a Map<String, Value>) -> CallSubject<'a> {
     let rule = tool.definition.folder.as_ref();
     let path = rule.and_then(|rule| rule.path_property.as_deref());

@@ -1,8 +1,8 @@
 //! A sandboxed WebAssembly plugin host for agent skills.
 //!
 //! A *skill* is a folder with a SKILL.md and resource files. An agent reads skills through *tools*.
-//! Every tool is a WebAssembly component, and each call runs in a fresh sandbox. A call sees the
-//! folder of the one skill that it names, read-only, and nothing else of the machine.
+//! Every tool is a WebAssembly component, and each call runs in a fresh sandbox. A call sees only
+//! the folder of the skill that it names, read-only, and nothing else of the machine.
 //!
 //! ```
 //! # fn main() -> anyhow::Result<()> {
@@ -23,7 +23,7 @@
 //! let output = host.call("read_file_in_skill", arguments).await?;
 //! assert!(output.text().contains("def add"));
 //!
-//! // A tool that cannot answer says why, in words for the model.
+//! // If a tool cannot answer, its error says why, in words for the model.
 //! let arguments = json!({"skill_name": "calculator", "file_path": "../weather/SKILL.md"});
 //! let error = host.call("read_file_in_skill", arguments).await.unwrap_err();
 //! assert!(matches!(error, CallError::Failed(_)));

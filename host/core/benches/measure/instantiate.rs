@@ -1,5 +1,5 @@
-//! The cost of a sandbox by itself: each tool's component is instantiated with all limits and
-//! dropped. It is compared with a process that does nothing.
+//! The cost of a sandbox without a call: each tool's component is instantiated with all limits and
+//! dropped. For comparison, `native` starts a process that does nothing.
 
 use std::hint::black_box;
 use std::process::Command;

@@ -1,9 +1,9 @@
-//! The cost of a call's limits: the same calls on an ordinary host, and on one without
-//! deadline, memory, table, handle and host-call limits, and without the code that
-//! interrupts a guest.
+//! The cost of a call's limits. Makes the same calls on an ordinary host, and on a host without
+//! limits of time, memory, tables, handles and host calls, and without the code that interrupts a
+//! guest.
 //!
-//! Calls alternate between the two, so that a busy machine slows both. The output has
-//! medians, and the median of each pair's ratio.
+//! Calls alternate between the two hosts, so that a busy machine slows both. The output has the
+//! median times, and the median of the ratios of all pairs of calls.
 
 use std::fs;
 use std::hint::black_box;

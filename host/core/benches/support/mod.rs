@@ -1,5 +1,5 @@
 //! Helpers of the benchmarks: folders of skills, components, a runtime.
-#![allow(dead_code, reason = "each benchmark uses some of it")]
+#![allow(dead_code, reason = "each benchmark uses only some of these helpers")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     folder
 }
 
-/// Makes a folder of `count` skills of a kilobyte each, starting with `skill-00000`.
+/// Makes a folder with `count` skills of a kilobyte each, named `skill-00000` and so on.
 pub(crate) fn skills(count: usize) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for number in 0..count {
@@ -41,8 +41,8 @@ pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/dist")
 }
 
-/// Makes a folder of `count` different components, each with one tool, starting with
-/// `count_00000`.
+/// Makes a folder with `count` different components. Each has one tool, named `count_00000` and so
+/// on.
 pub(crate) fn components(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();

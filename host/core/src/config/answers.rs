@@ -3,7 +3,7 @@
 use skillhost_sandbox::declare_limits;
 
 declare_limits! {
-    /// The limits of the answers that a model reads. A program gets whole answers.
+    /// The limits of the answers that a model reads. A program always gets the whole answer.
     AnswerLimits in "", "a model would read little but the note beside an answer" {
         /// Bytes of an answer's text. A longer text ends at the end of a line, and a note
         /// says what is left out.

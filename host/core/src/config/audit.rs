@@ -21,7 +21,7 @@ use skillhost_sandbox::tool::limits::DAY;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoints {
-    /// The file of the signing key. `None` if there are no checkpoints.
+    /// The file of the signing key. If it is `None`, there are no checkpoints.
     pub key_file: Option<ConfiguredPath>,
     /// The program that gets each checkpoint on its standard input.
     pub command: Option<CheckpointCommand>,
@@ -41,7 +41,7 @@ pub struct CheckpointCommand {
 }
 
 declare_limits! {
-    /// The limits of unsigned records at the end of the audit log.
+    /// The limits of the unsigned records at the end of the audit log.
     CheckpointLimits in "audit", "most of the log would be signatures" {
         /// Records after which there is a checkpoint.
         checkpoint_records: usize, Count "1000" in 1, u32::MAX;
@@ -104,8 +104,8 @@ impl<'de> Visitor<'de> for ModeOrTable {
 }
 
 impl CheckpointCommand {
-    /// Returns the command, or `None` if there are no words. A relative path with a `/` starts at
-    /// the configuration's folder.
+    /// Returns the command that these words are, or `None` if there are no words. A relative path
+    /// with a `/` starts at the configuration's folder.
     fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> Option<Self> {
         let span = words.span();
         let mut words = words.into_inner().into_iter();
@@ -129,7 +129,8 @@ impl RawAudit {
         }
     }
 
-    /// Returns the settings of checkpoints. Refuses a sink without a signing key.
+    /// Returns the settings of checkpoints. Fails if a checkpoint sink is set without a signing
+    /// key.
     pub(super) fn checkpoints(self, tables: &Tables<'_>) -> anyhow::Result<Checkpoints> {
         let Self(table) = self;
         let command = table.checkpoint_command.as_ref();

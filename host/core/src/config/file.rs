@@ -18,18 +18,18 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is not trusted, or a key or a value is invalid. The error names
-/// the line and a valid value.
+/// Fails if the file cannot be read or is not trusted, or a key or a value is invalid. The error
+/// names the line and a valid value.
 pub fn read<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result<S> {
     read_within(path, trust, Reach::Anywhere)
 }
 
-/// Reads settings from a file that was found in the current folder. Refuses keys that reach
-/// beyond the file's folder, and everything that [`read`] refuses.
+/// Reads settings from a file that was found in the current folder. Refuses everything that
+/// [`read`] refuses, and keys with effects beyond the file's folder.
 ///
 /// # Errors
 ///
-/// Those of [`read`], or if a key reaches beyond the folder.
+/// Fails as [`read`] does, and if a key has effects beyond the folder.
 pub fn read_found<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result<S> {
     read_within(path, trust, Reach::OwnFolder)
 }
@@ -39,7 +39,7 @@ pub fn read_found<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result
 ///
 /// # Errors
 ///
-/// If a key or a value is invalid.
+/// Fails if a key or a value is invalid.
 pub fn parse<S: FileSettings>(text: &str, name: &str, folder: &Path) -> anyhow::Result<S> {
     parse_source(ConfigSource::new(text, name, folder, Reach::Anywhere))
 }
@@ -48,7 +48,7 @@ pub fn parse<S: FileSettings>(text: &str, name: &str, folder: &Path) -> anyhow::
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not trusted, or is not TOML.
+/// Fails if the file cannot be read, is not trusted, or is not TOML.
 pub fn read_table<T>(
     path: &Path,
     trust: &Trust,
@@ -75,7 +75,7 @@ fn read_text(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<String>
     if reach == Reach::OwnFolder && !is_within(path, folder) {
         bail!("{}: {}", cannot(), beyond_reach("it is a symlink, which"));
     }
-    // Another user may have created the file in the current folder.
+    // Open the file with care: another user may have created it in the current folder.
     let file = named_file::open_with(path, trust.opener());
     let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
     text.with_context(cannot)

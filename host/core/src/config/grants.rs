@@ -1,4 +1,4 @@
-//! The tables `[grants]` and `[pins]`: the powers and digests of components.
+//! The tables `[grants]` and `[pins]`: what components may do, and their digests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +46,8 @@ impl Default for RawRules {
 }
 
 impl<'de> Deserialize<'de> for RawRules {
-    /// Reads a word or a list. An untagged enum would lose the places of the rules.
+    /// Reads a word or a list. With an untagged enum, serde would lose the places of the rules in
+    /// the file.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RulesVisitor)
     }
@@ -99,7 +100,7 @@ enum RawView {
 }
 
 impl RawGrant {
-    /// Returns the grant. `place` is the place of its table, for messages.
+    /// Returns the grant. `place` is the place of the grant's table, for messages.
     pub(super) fn grant(
         mut self,
         limits: Limits,
@@ -112,8 +113,8 @@ impl RawGrant {
         self.add_access(grant).with_context(|| place.to_owned())
     }
 
-    /// Refuses `network_private` and `secrets` with `network = "ask"`, because the person who is
-    /// asked cannot judge them.
+    /// Refuses `network_private` and `secrets` with `network = "ask"`: the person who is asked
+    /// could not judge requests to private addresses or with secrets.
     fn check_ask(&self) -> anyhow::Result<()> {
         let key = match self {
             _ if !matches!(self.network, RawRules::Ask) => return Ok(()),
@@ -160,7 +161,7 @@ impl RawGrant {
         Ok(grant.network(network))
     }
 
-    /// Adds the skills, folders, scripts and variables.
+    /// Adds the access to skills and folders, the scripts, and the environment variables.
     fn add_access(self, mut grant: Grant) -> anyhow::Result<Grant> {
         if let Some(skills) = self.skills {
             grant = grant.skills(skills)?;
@@ -182,8 +183,8 @@ impl RawGrant {
     }
 }
 
-/// Refuses a grant that names neither a component file nor a built-in tool. Guards against: any
-/// component gets the grant by defining a tool of that name.
+/// Refuses a grant whose name is neither that of a component file nor that of a built-in tool.
+/// Guards against: a component that defines a tool of the granted name, and so gets the grant.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     if is_component_name(name) || embedded::names().any(|tool| tool == name) {
         return Ok(());
@@ -199,7 +200,7 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses an invalid pin.
+/// Refuses a pin that does not name a component file, or is not a SHA-256.
 pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
     if !is_component_name(file) {
         bail!("a pin names a component file, such as `count_lines.wasm`");

@@ -1,5 +1,5 @@
-//! The known keys of a configuration, and the keys with effects beyond its folder. The tables
-//! of limits and the structs for serde define the keys.
+//! The known keys of a configuration, and the keys with effects beyond the configuration's folder.
+//! The keys are declared by the structs for serde and by the tables of limits.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const ANY: &str = "*";
 pub(super) const AUDIT: &str = "audit";
 
 /// Keys with effects beyond the folder of the configuration.
-pub(super) const REACHING: [&str; 13] = [
+pub(super) const KEYS_BEYOND_FOLDER: [&str; 13] = [
     "home",
     "audit",
     "audit_file",
@@ -35,8 +35,8 @@ pub(super) const REACHING: [&str; 13] = [
     "network",
 ];
 
-/// The known keys of a configuration, by table. In the name of a table, `*` stands for a name
-/// that the operator chooses, such as in `clients.*`.
+/// The known keys of a configuration, by table. In the name of a table such as `clients.*`, `*`
+/// stands for a name that the operator chooses.
 #[derive(Debug, Clone, Default)]
 pub struct Keys(BTreeMap<&'static str, Vec<&'static str>>);
 
@@ -134,7 +134,7 @@ impl Keys {
                 );
             }
             let (within, shown) = (qualified(within, entry), qualified(shown, name));
-            if source.reach == Reach::OwnFolder && REACHING.contains(&&*within) {
+            if source.reach == Reach::OwnFolder && KEYS_BEYOND_FOLDER.contains(&&*within) {
                 bail!(
                     "{}: {}",
                     place(),

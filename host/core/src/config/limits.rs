@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 use super::source::{ConfigSource, kind};
 use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
-/// Returns `limits` with the values of a table.
+/// Returns `limits`, changed by the values of a table.
 pub(super) fn read<S: LimitSet>(
     table: &DeTable<'_>,
     mut limits: S,

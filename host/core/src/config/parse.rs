@@ -131,7 +131,7 @@ impl Tables<'_> {
         })
     }
 
-    /// Returns `base` with the values of the table `limits` in a grant's table.
+    /// Returns `base`, changed by the values of the table `limits` in a grant's table.
     fn limits_over(&self, grant: &DeTable<'_>, base: Limits) -> anyhow::Result<Limits> {
         match table_in(grant, "limits") {
             Some(table) => limits::read(table, base, &self.source),
@@ -190,7 +190,7 @@ impl Tables<'_> {
         }
         let path = self.source.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
-        // The folder is checked again when it is opened.
+        // Opening the folder checks again that it is within the configuration's folder.
         let within = match self.source.reach {
             Reach::OwnFolder => Some(real_path(self.source.folder)?),
             Reach::Anywhere => None,
@@ -205,7 +205,8 @@ impl Tables<'_> {
         Ok(ConfiguredRoot { root, place })
     }
 
-    /// Refuses a path beyond the configuration's reach.
+    /// Returns the folder unless the configuration may not name it, because the configuration was
+    /// found and the folder is outside the configuration's own.
     fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
         let ConfiguredPath { path, place } = &configured;
         if self.source.reach == Reach::OwnFolder && !is_within(path, self.source.folder) {

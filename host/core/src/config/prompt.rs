@@ -1,5 +1,5 @@
-//! The tables `[prompt]` and `[search]`: the size of the prompt section about skills, and
-//! when search is offered.
+//! The tables `[prompt]` and `[search]`: the maximum size of the prompt section about skills, and
+//! when agents see `find_skills`.
 
 use serde::Deserialize;
 

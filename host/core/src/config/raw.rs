@@ -1,4 +1,4 @@
-//! The raw keys of a configuration.
+//! The keys of a configuration as serde reads them, before they become a `Config`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use super::tables::Tables;
 
 /// Settings that are read from a configuration.
 ///
-/// Each layer has its own, and a program joins them into one type.
+/// Each layer has its own settings, and a program joins them into one type.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -43,7 +43,7 @@ pub trait FileSettings: Sized {
     ///
     /// # Errors
     ///
-    /// If a value is invalid. The error starts with its [place](Tables::place).
+    /// Fails if a value is invalid. The error starts with the value's [place](Tables::place).
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self>;
 }
 

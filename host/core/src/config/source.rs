@@ -1,4 +1,4 @@
-//! The source of a configuration: its text, places in it, and its reach.
+//! The source of a configuration: its text, the places in the text, and the configuration's reach.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use super::DEFAULT_FILE;
 pub(super) enum Reach {
     /// Any folder, because the operator named the file.
     Anywhere,
-    /// Only the file's folder, because the file was found there. Guards against: a
-    /// configuration in a cloned repository.
+    /// Only the file's own folder, because the file was found there. Guards against: a
+    /// configuration that came with a cloned repository.
     OwnFolder,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct ConfigSource<'a> {
     /// The base of relative paths.
     pub(super) folder: &'a Path,
     pub(super) reach: Reach,
-    /// The byte offsets of the line ends. Guards against: counting all lines of a long file again
-    /// for each value.
+    /// The byte offsets of the line ends, so that the line of a value is found without counting the
+    /// lines of the file.
     line_ends: Vec<usize>,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn beyond_reach(subject: &str) -> String {
     )
 }
 
-/// Returns whether a path leads into a folder. Returns true for a path that does not exist: its
-/// use fails later.
+/// Returns whether the target of a path is in a folder. Also returns true if the path or the folder
+/// does not exist: using it fails later.
 pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), real_path(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
@@ -94,9 +94,9 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 /// Returns the kind of a value with its article.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        // Refused as a table: serde would read the items as the table's fields.
+        // Not accepted as a table, although serde could read the items as the table's fields.
         DeValue::Array(_) => "a list",
-        // Refused as a table: the parser represents a date as a table with one key.
+        // Not accepted as a table, although the parser represents a date as a table with one key.
         DeValue::Datetime(_) => "a date",
         DeValue::String(_) => "a string",
         DeValue::Boolean(_) => "a boolean",

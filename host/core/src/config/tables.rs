@@ -1,4 +1,4 @@
-//! The typed reader of a configuration's tables. Each layer reads its own settings with it.
+//! The typed reader of a configuration's tables, with which each layer reads its own settings.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::limits;
 use super::source::{ConfigSource, table_in};
 use skillhost_sandbox::tool::limits::LimitSet;
 
-/// The tables of a configuration. Their keys are all known, except in
+/// The tables of a configuration. Unknown keys were refused before, except for
 /// [`read_table`](super::read_table).
 pub struct Tables<'a> {
     pub(super) source: ConfigSource<'a>,
@@ -27,7 +27,7 @@ impl<'a> Tables<'a> {
         Ok(tables)
     }
 
-    /// Parses a text, with any keys.
+    /// Parses a text. Allows unknown keys.
     pub(super) fn parse_unchecked(source: ConfigSource<'a>) -> anyhow::Result<Self> {
         let root = DeTable::parse(source.text);
         let root = root.map_err(|error| source.error(&error))?.into_inner();
@@ -51,7 +51,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     ///
-    /// If the value is not a `T`.
+    /// Fails if the value is not a `T`.
     pub fn table<T: DeserializeOwned + Default>(&self, key: &str) -> anyhow::Result<T> {
         let Some(value) = self.root.get(key) else {
             return Ok(T::default());
@@ -64,7 +64,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     ///
-    /// If a value is not a quantity of the limit's unit, or is out of bounds.
+    /// Fails if a value is not a quantity of the limit's unit, or is out of bounds.
     pub fn limits<S: LimitSet>(&self) -> anyhow::Result<S> {
         let table = match S::KEY {
             "" => Some(&self.root),
@@ -77,7 +77,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Tables::limits`].
+    /// Fails as [`Tables::limits`] does.
     pub fn named_limits<S: LimitSet>(&self, tables: &str, name: &str) -> anyhow::Result<S> {
         let tables = table_in(&self.root, tables);
         self.limits_in(tables.and_then(|tables| table_in(tables, name)))

@@ -65,7 +65,7 @@ fn reads_prompt_budget_and_search_offer() {
 }
 
 #[test]
-fn names_each_problem_with_its_line() {
+fn error_names_line_and_problem() {
     for (text, message) in [
         (
             "[prompt]\nbudget = 10",
@@ -208,11 +208,11 @@ fn names_each_problem_with_its_line() {
     }
 }
 
-/// Guards against: a rule for a key that no longer exists.
+/// Guards against: an entry for a key that no longer exists.
 #[test]
-fn every_reaching_key_is_known() {
+fn every_key_with_effects_beyond_folder_is_known() {
     let keys = Keys::of::<Config>();
-    for key in keys::REACHING {
+    for key in keys::KEYS_BEYOND_FOLDER {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
         assert!(keys.of_table(table).unwrap().contains(&name), "{key}");
     }

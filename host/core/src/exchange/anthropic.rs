@@ -49,7 +49,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         match parse::<Block>(block.get())?.r#type.as_str() {
             "tool_use" => {}
             "tool_result" => return wrong_shape("it has results, which no assistant message has"),
-            // Text, reasoning, and calls that the service itself runs.
+            // Ignore text, reasoning, and calls that the service itself runs.
             _ => continue,
         }
         let tool_use: ToolUse = parse(block.get())?;

@@ -1,4 +1,4 @@
-//! Google's Gemini. Reads keys in camel case and snake case, since its libraries write
+//! Google's Gemini. Reads keys in camel case and in snake case, because Google's libraries write
 //! both. Writes camel case.
 
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             let candidates = items(candidates, "candidates")?;
             match only(candidates, "candidates")?.member("content") {
                 Some(content) => content,
-                // The message is empty: a filter may have stopped the model.
+                // Without content there are no calls. A filter may have stopped the model.
                 None => return Ok(Vec::new()),
             }
         }
@@ -85,7 +85,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     Ok(calls)
 }
 
-/// Returns all results in one content, in the order of the calls, because ids may be
+/// Returns all results in one content. They have the order of the calls, because ids may be
 /// missing.
 pub(super) fn content(answers: Vec<Answer>) -> Value {
     let parts = answers.into_iter().map(|answer| {
@@ -116,12 +116,12 @@ fn declaration(definition: &Definition) -> Value {
     let description = definition.description.as_str();
     declaration.insert("description".to_owned(), description.into());
     let schema = root_object(&definition.input_schema);
-    let takes_nothing = schema
+    let has_no_properties = schema
         .get("properties")
         .and_then(Value::as_object)
         .is_none_or(Map::is_empty);
     // The API refuses an object without properties, but accepts a function without parameters.
-    if !(takes_nothing
+    if !(has_no_properties
         && schema
             .get("additionalProperties")
             .is_none_or(|more| more == false))

@@ -1,4 +1,4 @@
-//! Definitions as an MCP server lists them, for programs that read them without a session.
+//! Definitions as an MCP server lists them, for programs that read definitions without a session.
 
 use serde_json::{Map, Value, json};
 

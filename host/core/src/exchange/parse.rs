@@ -1,4 +1,5 @@
-//! Parsing that all formats share: verbatim parts, required ids, and errors for invalid JSON.
+//! Parsing that all formats share: values whose text stays unchanged, required ids, and errors for
+//! invalid JSON.
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -6,10 +7,11 @@ use skillhost_skills::text::raw_json::RawJson;
 
 use super::{Call, MessageError};
 
-/// The maximum number of characters of a reason. Guards against: a message that fills the log.
+/// The maximum number of characters of the reason in an error. Guards against: an error that quotes
+/// a large message, and so fills the log.
 const MAX_REASON_CHARS: usize = 300;
 
-/// Parses a message as JSON whose parts stay verbatim.
+/// Parses a message as JSON, and keeps the text of each value unchanged.
 pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
     RawJson::new(json).map_err(json_error)
 }
@@ -41,7 +43,8 @@ pub(super) fn wrong_shape<T>(reason: impl Into<String>) -> Result<T, MessageErro
     Err(MessageError::Shape(reason.into()))
 }
 
-/// Returns the only entry of `key`. A response can have several alternative messages.
+/// Returns the only entry in the list of `key`. Fails if there is no entry or more than one: a
+/// response can have several alternative messages.
 pub(super) fn only<T>(mut entries: Vec<T>, key: &str) -> Result<T, MessageError> {
     match (entries.pop(), entries.len()) {
         (Some(one), 0) => Ok(one),
@@ -55,17 +58,19 @@ pub(super) fn only<T>(mut entries: Vec<T>, key: &str) -> Result<T, MessageError>
 
 /// Returns a call's arguments, which are JSON in a string.
 ///
-/// Returns any other value as it is, because some servers write the object itself.
+/// Returns the text of any other value unchanged, because some servers write an object in place of
+/// the string.
 pub(super) fn arguments_in_string(value: Option<RawJson<'_>>) -> String {
     let json = value.map_or("", RawJson::get);
     match serde_json::from_str::<String>(json) {
         Ok(text) => text,
-        // An invalid string, such as half a surrogate pair, becomes an error of the call.
+        // The call then fails with an error for an invalid string, such as one with half a
+        // surrogate pair.
         Err(_) => json.to_owned(),
     }
 }
 
-/// Returns a call. Fails if its name is missing.
+/// Returns a call. Fails if the name of the tool is missing.
 pub(super) fn call(
     place: impl FnOnce() -> String,
     id: Option<String>,

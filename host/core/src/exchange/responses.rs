@@ -37,7 +37,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     } else {
         let response: Response = parse(text)?;
         match (response.r#type, message.member("output")) {
-            // A single item.
+            // An object with a type is a single item.
             (Some(_), _) => vec![message],
             (None, Some(output)) => {
                 if let Some(status) = response.status
@@ -92,7 +92,7 @@ pub(super) fn item(answer: Answer) -> Value {
 
 /// Returns the tool in the format of the Responses API, in strict mode if `strict` holds a schema.
 pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
-    // Without this key the service treats a definition as strict.
+    // Always write `strict`: without this key, the service treats a definition as strict.
     let is_strict = strict.is_some();
     json!({
         "type": "function",

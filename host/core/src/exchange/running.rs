@@ -1,5 +1,5 @@
-//! Running the calls of a message: several at a time, answered in order, with limits for
-//! all of them together.
+//! Runs the calls of a message, several at a time, and returns their answers in order. Limits hold
+//! for all calls of a message together.
 
 use std::collections::VecDeque;
 
@@ -11,13 +11,13 @@ use skillhost_sandbox::tool::arguments::parse_arguments;
 use skillhost_sandbox::tool::{CallError, Caller, message};
 
 /// The maximum number of calls of a message that run at a time. A lower `calls_per_tool` lowers
-/// it. Guards against: a message that keeps the host busy for others, and the memory of many
-/// answers.
-const CONCURRENT: usize = 16;
+/// this number. Guards against: a message that takes all slots of the host, and answers that fill
+/// the memory.
+const MAX_CONCURRENT: usize = 16;
 
 /// The maximum number of bytes of all answers to a message. Guards against: hundreds of calls with
 /// the largest possible answer.
-const ANSWERS_BYTES: usize = 64 << 20;
+const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
 /// Runs the calls, several at a time, and returns their answers in order.
 ///
@@ -30,7 +30,7 @@ pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
 
 /// Runs the calls like [`run`], and records the caller in the audit log.
 pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Answer> {
-    let max_running = CONCURRENT.min(host.calls_per_tool()).max(1);
+    let max_running = MAX_CONCURRENT.min(host.calls_per_tool()).max(1);
     let mut answers = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     let mut waiting = calls.into_iter();
@@ -51,7 +51,7 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
                 let arguments = parse_arguments(&call.arguments).unwrap_or_default();
                 let bound = host.answer_bound(&call.name, &arguments);
                 let mut text = message::model_text(outcome);
-                // A message has a single text, so the note follows the answer.
+                // A result in a message is a single text, so append the note to the answer.
                 if let Some(note) = bound.cut(&mut text) {
                     text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
                     text.push_str(&note);
@@ -70,10 +70,10 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
                 (true, None, "ERROR: the call aborted".to_owned())
             }
         };
-        if bytes + text.len() > ANSWERS_BYTES {
+        if bytes + text.len() > MAX_ANSWERS_BYTES {
             (failed, help) = (true, None);
             text = format!(
-                "ERROR: the results of this message are together larger than {ANSWERS_BYTES} \
+                "ERROR: the results of this message are together larger than {MAX_ANSWERS_BYTES} \
                  bytes; read less at a time"
             );
         }

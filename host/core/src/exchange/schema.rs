@@ -1,13 +1,13 @@
-//! JSON Schemas for model APIs. A keyword that an API does not support may be dropped,
-//! because the host still checks the arguments and tells the model what is wrong. Keywords
-//! that define the structure of a value, such as `prefixItems`, must stay: without them, the
-//! model does not know what to write.
+//! JSON Schemas for model APIs. Most keywords that an API does not support are left out, because
+//! the host still checks the arguments and tells the model what is wrong. Keywords that define the
+//! structure of a value, such as `prefixItems`, must stay: without them, the model does not know
+//! what to write.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords that are dropped without a report: they limit no value, or models do not need them.
+/// Keywords that are left out without a report: they limit no value, or models do not need them.
 const DROPPED_SILENTLY: [&str; 15] = [
     "$anchor",
     "$comment",
@@ -52,8 +52,8 @@ const BEYOND_GEMINI: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// Returns a tool's schema with the top level that the APIs require: an object with
-/// properties, without alternatives.
+/// Returns a tool's schema with the top level that the APIs require: an object with `properties`,
+/// and without keywords such as `anyOf` that offer alternatives.
 pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     for keyword in NOT_AT_THE_TOP {
@@ -67,8 +67,8 @@ pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Returns a schema in Gemini's subset of OpenAPI. Returns `None` if the subset cannot
-/// express it; the declaration must then contain the schema itself.
+/// Returns a schema in Gemini's subset of OpenAPI. Returns `None` if the subset cannot express the
+/// schema. The declaration must then contain the JSON Schema itself.
 pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
     if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
         return None;
@@ -129,8 +129,8 @@ pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, V
     Some(subset)
 }
 
-/// Returns the subset for a choice between null and another schema. A description of the choice
-/// replaces that schema's own.
+/// Returns the subset for a choice between null and the schema `choice`. The description in
+/// `schema`, which contains the choice, replaces the description in `choice`.
 fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<String, Value>> {
     let mut choice = choice.as_object()?.clone();
     if let Some(description) = schema.get("description") {
@@ -141,8 +141,8 @@ fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<Stri
     Some(subset)
 }
 
-/// Adds to `dropped` each keyword that limits values and is missing in `written`, the translation
-/// of the schema.
+/// Adds each keyword of a schema that limits values and that its translation `written` lacks to
+/// `dropped`.
 pub(super) fn add_dropped<'a>(
     schema: &'a Map<String, Value>,
     written: &Map<String, Value>,
@@ -191,8 +191,8 @@ fn gemini_formats(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the values of a string enumeration, if Gemini accepts all of them. It refuses an
-/// empty string.
+/// Returns the values of a string enumeration, if Gemini accepts all of them. Gemini refuses empty
+/// strings.
 fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     let values: Vec<Value> = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => {
@@ -206,10 +206,10 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     (!values.is_empty() && values.iter().all(is_allowed)).then_some(values)
 }
 
-/// Returns `S` if the schema is a choice between null and one schema `S`.
+/// Returns the schema `S` if `schema` is a choice between null and one schema `S`.
 ///
-/// The outer `Option` is `None` if the schema is not a choice. The inner one is `None` if it is a
-/// choice of another form.
+/// The outer `Option` is `None` if `schema` is not a choice. The inner `Option` is `None` if
+/// `schema` is any other choice.
 fn nullable_choice(schema: &Map<String, Value>) -> Option<Option<&Value>> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
@@ -221,8 +221,8 @@ fn nullable_choice(schema: &Map<String, Value>) -> Option<Option<&Value>> {
     })
 }
 
-/// Returns the types that a schema names or implies, without null, and whether null is one
-/// of them. Returns `None` if any type is allowed.
+/// Returns the types other than null that a schema names or implies, and whether it allows null.
+/// Returns `None` if the schema neither names nor implies types.
 pub(super) fn kinds(schema: &Map<String, Value>) -> Option<(Vec<String>, bool)> {
     let mut kinds: Vec<String> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind.clone()],
@@ -260,7 +260,7 @@ fn kind_of(value: &Value) -> String {
     .to_owned()
 }
 
-/// Returns the strings in the list of a keyword.
+/// Returns the strings in the list that is the value of a keyword.
 pub(super) fn names<'a>(
     schema: &'a Map<String, Value>,
     keyword: &str,
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn names_dropped_keywords_that_limit_values() {
+    fn reports_dropped_keywords_only_if_they_limit_values() {
         for (given, expected) in [
             (
                 json!({

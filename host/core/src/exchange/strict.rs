@@ -1,6 +1,6 @@
-//! Schemas for OpenAI's strict mode, which supports only some keywords, requires all properties
-//! and forbids unknown ones. An optional property becomes required and nullable: the host treats
-//! a null for it as absent.
+//! Schemas for OpenAI's strict mode. This mode supports only some keywords, requires that all
+//! properties are in `required`, and forbids unknown properties. An optional property becomes
+//! required and nullable: the host treats null as if the property were absent.
 
 use std::fmt;
 
@@ -44,14 +44,14 @@ const UNSUPPORTED: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// The maximum nesting of objects that all services accept.
-const DEPTH: usize = 5;
-/// The maximum number of values of all enumerations of a schema.
-const ENUM_VALUES: usize = 1000;
-/// The number of strings above which an enumeration may have at most [`ENUM_CHARACTERS`].
+/// The maximum number of nested objects that all services accept.
+const MAX_DEPTH: usize = 5;
+/// The maximum number of values in all enumerations of a schema together.
+const MAX_ENUM_VALUES: usize = 1000;
+/// The number of strings above which an enumeration may have at most [`MAX_ENUM_CHARACTERS`].
 const LONG_ENUM: usize = 250;
-/// The maximum number of characters of all strings of a long enumeration.
-const ENUM_CHARACTERS: usize = 15_000;
+/// The maximum number of characters of all strings of a long enumeration together.
+const MAX_ENUM_CHARACTERS: usize = 15_000;
 
 /// A tool whose schema strict mode cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub(super) fn schema(
     let properties = schema.entry("properties");
     properties.or_insert_with(|| Map::new().into());
     let mut strict = StrictConversion {
-        enum_values: ENUM_VALUES,
+        enum_values: MAX_ENUM_VALUES,
     };
     let top = Position {
         name: "",
@@ -111,16 +111,17 @@ struct StrictConversion {
 /// A position in a schema.
 #[derive(Clone, Copy)]
 struct Position<'a> {
-    /// The nearest enclosing property.
+    /// The name of the nearest enclosing property. Empty at the top level.
     name: &'a str,
+    /// The nesting of objects: 1 at the top level, and one more in each property.
     depth: usize,
-    /// True inside a choice of several schemas. The host cannot know which one a model chose, so
-    /// it cannot tell whether null means that the property is absent.
+    /// True inside a choice of several schemas. The host cannot know which schema a model chose, so
+    /// it cannot tell whether null means that a property is absent.
     in_choice: bool,
 }
 
 impl Position<'_> {
-    /// Returns the property for a message, or "it" for the whole schema.
+    /// Returns the property's name for a message, or "it" for the whole schema.
     fn shown(&self) -> String {
         match self.name {
             "" => "it".to_owned(),
@@ -195,8 +196,8 @@ impl StrictConversion {
         at: Position<'_>,
         strict: &mut Map<String, Value>,
     ) -> Result<(), String> {
-        if at.depth > DEPTH {
-            return Err(format!("it nests objects more than {DEPTH} deep"));
+        if at.depth > MAX_DEPTH {
+            return Err(format!("it nests objects more than {MAX_DEPTH} deep"));
         }
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -218,7 +219,7 @@ impl StrictConversion {
             };
             let mut property = self.subschema(property, place)?;
             if !names(schema, "required").any(|required| required == name) {
-                // If the property already allows null, null keeps its own meaning.
+                // If the property already allows null, null keeps the meaning that it has there.
                 if at.in_choice && !allows_null(&property) {
                     return Err(format!(
                         "`{name}` is optional in one of several schemas to choose from"
@@ -246,8 +247,8 @@ impl StrictConversion {
         }
     }
 
-    /// Copies the supported keywords. The others only restrict values further, which the
-    /// host checks.
+    /// Copies the supported keywords. The others only restrict values further, and the host still
+    /// checks values against them.
     fn copy_keywords(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
         for keyword in KEYWORDS {
             if let Some(value) = schema.get(keyword) {
@@ -269,7 +270,7 @@ impl StrictConversion {
             .filter_map(Value::as_str)
             .map(|value| value.chars().count())
             .sum();
-        let is_too_long = values.len() > LONG_ENUM && characters > ENUM_CHARACTERS;
+        let is_too_long = values.len() > LONG_ENUM && characters > MAX_ENUM_CHARACTERS;
         if !is_too_long && let Some(left) = self.enum_values.checked_sub(values.len()) {
             self.enum_values = left;
             strict.insert("enum".to_owned(), values.into());
@@ -425,9 +426,9 @@ mod tests {
     }
 
     #[test]
-    fn names_unsupported_part_of_schema() {
+    fn error_names_unsupported_part_of_schema() {
         let mut deep = json!({"type": "string"});
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_DEPTH {
             deep = json!({"type": "object", "properties": {"d": deep}});
         }
         for (a, reason) in [

@@ -3,14 +3,14 @@
 //! Agents call tools by name, and grants name files, so each name belongs to at most one component:
 //! the one that already has it, or else the only one that a grant or a pin names. Otherwise no
 //! component gets the name. The order of files does not matter. Guards against: a file beside a
-//! granted component that takes over its name.
+//! granted component that takes over the component's name.
 
 use skillhost_sandbox::component::cannot_load;
 
 /// A component that claims names: a newcomer, or a component that is already admitted.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
-    /// The path of its file, or its name if it is built in.
+    /// The path of the component's file, or the component's name if it is built in.
     pub(super) origin: &'a str,
     pub(super) digest: &'a str,
     pub(super) tools: Vec<&'a str>,
@@ -57,7 +57,8 @@ pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec
 }
 
 impl Candidate<'_> {
-    /// Returns the reason why this admitted component excludes a newcomer.
+    /// Returns the reason why this admitted component excludes a newcomer. Returns `None` if it
+    /// does not.
     fn reason_against(&self, new: &Candidate<'_>) -> Option<String> {
         if let Some(tool) = self.shared_tool(new) {
             return Some(match self.claim {
@@ -92,13 +93,15 @@ impl Candidate<'_> {
         }
     }
 
+    /// Returns whether the component is built in, or a grant or a pin names its file.
     fn is_named(&self) -> bool {
         self.claim != Claim::None
     }
 }
 
-/// Refuses two files with the same granted name: the grant belongs to neither, unless both
-/// are the same component. A pin for that name has already excluded other bytes.
+/// Refuses the component at `at` if a file of the same granted name has another component: the
+/// grant then belongs to neither. If both files have the same component, refuses only the later
+/// file. If the name has a pin, files with other bytes were refused before.
 fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (this, that) = (&new[at], &new[other]);
     let file = this.shared_grant(that)?;
@@ -113,7 +116,8 @@ fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     }
 }
 
-/// Refuses the component that the operator does not name, if two define the same tool.
+/// Refuses the component at `at` if another component defines the same tool, and a grant or a pin
+/// names only the other one.
 fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (this, that) = (&new[at], &new[other]);
     let tool = this.shared_tool(that)?;
@@ -125,7 +129,8 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     })
 }
 
-/// Refuses both components, if they define the same tool and the operator names both or neither.
+/// Refuses the component at `at` if another component defines the same tool, and grants or pins
+/// name both or neither.
 fn equally_named(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (this, that) = (&new[at], &new[other]);
     let tool = this.shared_tool(that)?;
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn operator_named_component_gets_the_tool() {
+    fn only_component_named_by_grant_or_pin_gets_the_tool() {
         for (new, expected) in [
             (
                 &[(Claim::None, "1", &["t"][..]), (Claim::None, "2", &["u"])][..],
@@ -204,7 +209,7 @@ mod tests {
                 ],
                 "b",
             ),
-            // An outranked component excludes no other.
+            // An outranked component does not exclude others: `a` also defines the tool of `c`.
             (
                 &[
                     (Claim::None, "1", &["t", "u"]),
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn serving_components_keep_their_names() {
+    fn admitted_components_keep_their_names() {
         let serving = [
             candidate("read_skill", Claim::BuiltIn, "0", &["read_skill"]),
             candidate("/x/g.wasm", GRANTED, "1", &["t"]),

@@ -37,8 +37,8 @@ use skillhost_skills::omitted::OmittedNames;
 use skillhost_skills::search::{SearchOffer, SkillIndex};
 use skillhost_skills::trust::Trust;
 
-/// The bytes of an answer besides the file's contents: the name of the encoding, with a
-/// margin.
+/// The bytes that an answer for a resource has besides the file's contents: the name of the
+/// encoding, with a margin.
 const ENCODING_NOTE: usize = 256;
 
 /// The settings from which a host is built. See [`Host::builder`].
@@ -78,7 +78,7 @@ impl HostBuilder {
         })
     }
 
-    /// Adds a folder of skills. If several have a skill of the same name, the first folder wins.
+    /// Adds a folder of skills. If several folders have a skill of the same name, the first wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
         self.skills_root(SkillsRoot::new(folder))
     }
@@ -115,8 +115,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the folder for relative paths in calls that name no skill. Default: none; such
-    /// calls are refused.
+    /// Sets the folder for relative paths in calls that name no skill. Default: none; such calls
+    /// then fail.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
         self.config.home = Some(ConfiguredPath::new(folder, "`HostBuilder::home`"));
         self
@@ -129,8 +129,8 @@ impl HostBuilder {
         self
     }
 
-    /// Writes new cache entries to another folder. They are machine code: only processes
-    /// that trust this process may load them.
+    /// Writes new cache entries to another folder. Entries are machine code: only processes that
+    /// trust this process may load them.
     pub fn new_cache_entries(mut self, folder: impl Into<PathBuf>) -> Self {
         self.new_cache_entries = Some(folder.into());
         self
@@ -194,8 +194,8 @@ impl HostBuilder {
         self
     }
 
-    /// Allows reading files with several hard links, for tools whose grant does not decide
-    /// it. One of the links may lie outside the skill. Default: no.
+    /// Sets whether files with several hard links may be read, for tools whose grant does not
+    /// decide this. One of the links may be outside the skill. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.config.hard_links = allowed;
         self
@@ -232,14 +232,14 @@ impl HostBuilder {
         self
     }
 
-    /// Makes [`HostBuilder::build`] fail if a component file cannot be loaded. Default: no;
-    /// it becomes one of the host's [`problems`](Host::problems).
+    /// Sets whether [`HostBuilder::build`] fails if a component file cannot be loaded. Default: no;
+    /// the error becomes one of the host's [`problems`](Host::problems).
     pub fn require_components(mut self, required: bool) -> Self {
         self.config.require_components = Some(required);
         self
     }
 
-    /// Copies from `config` the settings that packages change, for [`HostBuilder::rebuild`].
+    /// Takes the settings that packages change from `config`, for [`HostBuilder::rebuild`].
     ///
     /// These are grants, pins, denied components, [named
     /// components](HostBuilder::named_component), and the folders and names of skills.
@@ -274,14 +274,14 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the maximum number of tokens of [`Host::prompt`]. Default: 4,000, which is 2 % of
-    /// 200,000.
+    /// Sets the maximum number of tokens of [`Host::prompt`]. Default: 4,000, which is 2 % of a
+    /// context of 200,000 tokens.
     pub fn prompt_budget(mut self, tokens: usize) -> Self {
         self.config.prompt.budget = tokens;
         self
     }
 
-    /// Sets the maximum bytes of an answer's text that a model reads; see
+    /// Sets the maximum number of bytes of an answer's text that a model reads; see
     /// [`answer_bound`](Host::answer_bound). Default: no bound.
     pub fn model_output(mut self, bytes: usize) -> Self {
         self.config.answers.model_output = Some(bytes);
@@ -296,11 +296,11 @@ impl HostBuilder {
 
     /// Sets a program that compiles component files in a separate process.
     ///
-    /// It must call [`compile_component`](crate::compile_component) when its only argument is
-    /// [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), as `skillhost` does.
+    /// The program must call [`compile_component`](crate::compile_component) when its only argument
+    /// is [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), as `skillhost` does.
     ///
-    /// Default: none. Then this process compiles, and a malicious component can use up its
-    /// memory and time.
+    /// Default: none. This process then compiles components itself, and a malicious component can
+    /// use up this process's memory and time.
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
@@ -325,8 +325,8 @@ impl HostBuilder {
 
     /// Sets the broker, which a host in a confined process needs.
     ///
-    /// The broker opens folders that replaced a configured one, and starts the
-    /// [compiler](HostBuilder::compiler). Default: none; the host does both itself. The trait
+    /// The broker opens folders that replaced configured ones, and starts the
+    /// [compiler](HostBuilder::compiler). Default: none; the host does this itself. The trait
     /// [`Broker`] is not stable.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
@@ -360,8 +360,8 @@ impl HostBuilder {
     /// Fails if a folder cannot be opened. A component that cannot be loaded becomes one of the
     /// host's [`problems`](Host::problems).
     ///
-    /// Compiles and checks component files that are not in the cache. Code from the cache
-    /// is loaded at the first call; see [`Host::prepare`].
+    /// Compiles and checks component files that are not in the cache. The code of files in the
+    /// cache is loaded at the first call; see [`Host::prepare`].
     pub async fn build(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Whole).await
     }
@@ -373,15 +373,15 @@ impl HostBuilder {
     /// definitions; see [`Inspection::tools_file`].
     ///
     /// While a component is missing, component files without a grant or a pin are omitted too: the
-    /// missing one may have a stronger claim to the names of their tools.
+    /// missing component may have a stronger claim to the names of their tools.
     ///
     /// [`Inspection::tools_file`]: crate::Inspection::tools_file
     pub async fn build_compiled(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Compiled).await
     }
 
-    /// Builds the whole host after [`HostBuilder::build_compiled`], on the same engine.
-    /// Admits components as [`HostBuilder::build`] does.
+    /// Builds the complete host after [`HostBuilder::build_compiled`], on the same engine. Compiles
+    /// and admits components as [`HostBuilder::build`] does.
     pub async fn complete(self, compiled: &Host) -> anyhow::Result<Host> {
         let runtime = compiled.0.runtime.clone();
         self.build_on(runtime, Stage::Rest(&compiled.0.components))
@@ -403,11 +403,12 @@ impl HostBuilder {
 
     /// Builds a host that replaces an earlier one.
     ///
-    /// Both share the engine, slots and audit log, so limits hold for the calls of both together.
+    /// Both hosts share the engine, the slots and the audit log, so limits hold for the calls of
+    /// both together.
     ///
-    /// Ignores the builder's [`load`] and [`audit`]. Reuses unchanged components. If a
-    /// changed component cannot be loaded, its earlier version stays and the host has a
-    /// problem.
+    /// Ignores the builder's [`load`] and [`audit`]. Reuses unchanged components. If a changed
+    /// component cannot be loaded, the host keeps its earlier version and has a
+    /// [problem](Host::problems).
     ///
     /// [`load`]: HostBuilder::load
     /// [`audit`]: HostBuilder::audit
@@ -415,8 +416,8 @@ impl HostBuilder {
         let runtime = earlier.0.runtime.clone();
         if self.max_memory() > runtime.memory {
             bail!(
-                "the running engine was created for calls of {} bytes of memory, less than the \
-                 new limits: restart",
+                "the new limits allow calls more memory than the {} bytes that the running engine \
+                 reserves for a call: restart",
                 runtime.memory
             );
         }
@@ -530,7 +531,7 @@ impl HostBuilder {
     }
 
     fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
-        // While it is loaded, a component may already need all memory of its grant.
+        // A component may already need all the memory of its grant while it is loaded.
         let mut limits = self.config.limits.clone();
         limits.memory = self.max_memory();
         Loader {
@@ -594,7 +595,7 @@ impl HostBuilder {
         self.config.skills.iter().map(|skills| &skills.root)
     }
 
-    /// Returns the names of skills that are not served, in any folder.
+    /// Returns the names of skills that are not served, whichever folder has them.
     pub fn withheld_skills(&self) -> &BTreeSet<String> {
         &self.config.withheld_skills
     }
@@ -617,8 +618,8 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// Returns the component files in the order of loading: those of each tools folder, sorted;
-    /// the names of named components; then those of [`HostBuilder::component`].
+    /// Returns the component files in the order of loading: the files of each tools folder, sorted;
+    /// the names of named components; then the files of [`HostBuilder::component`].
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
         // Two paths may lead to the same folder.
@@ -650,8 +651,10 @@ impl HostBuilder {
     }
 }
 
-/// Returns an error as a problem, if `is_tolerated`. A successor must keep serving in spite of an
-/// error. A tool may be missing because its component was refused or its file removed.
+/// Returns the error of a check as a problem if `is_tolerated`, and otherwise as an error.
+///
+/// A host that replaces another one must keep serving in spite of such errors. Also, a tool may be
+/// missing only because its component was refused or its file was removed.
 fn problem_if(is_tolerated: bool, checked: anyhow::Result<()>) -> anyhow::Result<Option<String>> {
     match checked {
         Err(error) if is_tolerated => Ok(Some(error.to_string())),
@@ -659,13 +662,13 @@ fn problem_if(is_tolerated: bool, checked: anyhow::Result<()>) -> anyhow::Result
     }
 }
 
-/// Returns the tool that reads resources. Its answers may exceed the operator's limit by
-/// the overhead of base64: the limit counts a file's bytes.
+/// Returns the reader of resources. The tool's answers may exceed the operator's limit on answers
+/// by the overhead of base64, because the limit applies to a file's bytes.
 fn resource_reader(mut tool: ServedTool) -> ResourceReader {
     let max_bytes = tool.terms.limits.output;
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     tool.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
-    // Its failures are not shown to a model.
+    // No model sees the tool's failures.
     tool.gives_help = false;
     ResourceReader { tool, max_bytes }
 }

@@ -24,11 +24,11 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
-/// The maximum number of files that are compiled at once while a host is loaded. The broker of a
+/// The maximum number of files that are compiled at once while a host is built. The broker of a
 /// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
-/// The recorded owner of a file with pinned bytes. Its real owner is not checked.
+/// The recorded owner of a file whose real owner was not checked, because a pin fixes its bytes.
 const UNCHECKED_OWNER: u32 = 0;
 
 /// A component and its tools.
@@ -36,27 +36,30 @@ const UNCHECKED_OWNER: u32 = 0;
 pub(crate) struct LoadedComponent {
     pub(crate) component: Arc<ToolComponent>,
     pub(crate) tools: Vec<Arc<Tool>>,
-    /// The owner of its file, or [`UNCHECKED_OWNER`]. `None` for a built-in component.
+    /// The owner of the component's file, or [`UNCHECKED_OWNER`]. `None` for a built-in component.
     owner: Option<u32>,
-    /// True if its definitions come from a file beside it, because it is not compiled yet.
+    /// True if the definitions come from a file beside the component, because the component is not
+    /// compiled yet.
     pub(crate) is_declared: bool,
 }
 
-/// The components that a build loads, and the earlier host whose components it reuses.
+/// The components that a build of a host loads, and the components of the earlier host, which the
+/// build reuses.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage<'a> {
     /// All components.
     Whole,
-    /// The components that need no compiler.
+    /// The components that can be loaded without compiling.
     Compiled,
     /// All components, after a build of [`Stage::Compiled`]. The earlier host lacks the components
-    /// that needed a compiler.
+    /// that had to be compiled first.
     Rest(&'a [LoadedComponent]),
     /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),
 }
 
 impl<'a> Stage<'a> {
+    /// Returns the components of the earlier host.
     fn earlier(self) -> &'a [LoadedComponent] {
         match self {
             Self::Whole | Self::Compiled => &[],
@@ -65,7 +68,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The components of a host during loading.
+/// The components of a host while they are loaded and admitted.
 pub(crate) struct ComponentIntake<'a> {
     pub(crate) loader: Arc<Loader>,
     pub(crate) stage: Stage<'a>,
@@ -93,20 +96,20 @@ struct ComponentFile {
     content: FileContent,
 }
 
-/// The content of a component file, as far as it is known.
+/// What is known about the component in a file.
 enum FileContent {
     /// The same component as in the earlier host.
     Earlier(LoadedComponent),
-    /// The definitions of its tools, from the cache.
+    /// The definitions of the component's tools, from the cache.
     Tools(Vec<Definition>),
-    /// The definitions of its tools, from a file beside it.
+    /// The definitions of the component's tools, from a file beside the component.
     DeclaredTools(Vec<Definition>),
-    /// Its code. Its tools are not known yet.
+    /// The component's code. The component's tools are not known yet.
     Code(Component),
 }
 
-/// The time after which a build of [`Stage::Compiled`] reads no further files. Guards
-/// against: a large tools folder that clients would not wait for.
+/// The time after which a build of [`Stage::Compiled`] reads no further files. Guards against: a
+/// tools folder that is so large that clients would not wait until it is read.
 const READING_TIME: Duration = Duration::from_millis(100);
 
 impl<'a> ComponentIntake<'a> {
@@ -136,12 +139,13 @@ impl<'a> ComponentIntake<'a> {
     /// Adds components from files in order. Returns the problems of components that are not
     /// admitted.
     ///
-    /// A component of the earlier host stays as long as its file exists. It is replaced by
-    /// the file's new content if that is admitted.
+    /// If this host replaces another one, a component of that host stays as long as its file
+    /// exists. If the file has changed and the new component is admitted, the new component
+    /// replaces it.
     pub(crate) async fn add_files(&mut self, files: Vec<PathBuf>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut newcomers = Vec::new();
-        // Components that replace those of the earlier host.
+        // Components that replace components of the earlier host.
         let mut successors = Vec::new();
         // The admitted components, by the position of their files.
         let mut admitted = BTreeMap::new();
@@ -216,8 +220,8 @@ impl<'a> ComponentIntake<'a> {
     /// Refuses the successor of a component. Returns the earlier component, if the current pins
     /// allow it, and the problem of the successor.
     ///
-    /// Pins can change while a server runs. A component that they exclude must not keep the grant
-    /// of its file.
+    /// Pins can change while a server runs. A component that the current pins exclude must not keep
+    /// the grant of its file.
     fn refuse_change(
         &self,
         path: &Path,
@@ -246,7 +250,8 @@ impl<'a> ComponentIntake<'a> {
             refusals(&serving, &new)
         };
         let mut problems = Vec::new();
-        // A declaration excludes no other component: the declared component may define other names.
+        // Declared definitions may be wrong, so a newcomer that they exclude is only left out until
+        // the declared component is compiled.
         let has_declared = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
@@ -260,7 +265,7 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Loads a component. The error names it.
+    /// Loads a component. The error names the component.
     async fn load(&self, path: &Path, file: ComponentFile) -> anyhow::Result<LoadedComponent> {
         let ComponentFile {
             owner,
@@ -273,7 +278,7 @@ impl<'a> ComponentIntake<'a> {
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
-            // Keeps the owner that was recorded when the component was first loaded.
+            // This keeps the owner that was recorded when the component was first loaded.
             FileContent::Earlier(unchanged) => unchanged,
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
@@ -283,7 +288,8 @@ impl<'a> ComponentIntake<'a> {
                 ..LoadedComponent::new(runnable(digest), owner, definitions)
             },
             FileContent::Code(component) => {
-                // Reads the file again, so that few files are in memory at a time.
+                // Read the file again instead of keeping its bytes, so that few files are in memory
+                // at a time.
                 let bytes = read(self.rules.content_file(path), &self.loader.opener)?;
                 if sha256_hex(&bytes) != digest {
                     bail!(
@@ -299,8 +305,8 @@ impl<'a> ComponentIntake<'a> {
             }
         };
         let names: Vec<&str> = loaded.tool_names().collect();
-        let twice = |(at, name): &(usize, &&str)| names[..*at].contains(*name);
-        if let Some((_, name)) = names.iter().enumerate().find(twice) {
+        let is_repeated = |(at, name): &(usize, &&str)| names[..*at].contains(*name);
+        if let Some((_, name)) = names.iter().enumerate().find(is_repeated) {
             bail!(
                 "{}: it defines the tool `{name}` twice",
                 cannot_load(&origin)
@@ -309,8 +315,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may replace the earlier component of its file. `files` are all
-    /// existing files: the component must not take a name from another file's component.
+    /// Checks that a component may replace the earlier component of its file. It must not take a
+    /// name from the component of another file in `files`, which are all existing files.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -340,8 +346,8 @@ impl<'a> ComponentIntake<'a> {
         }
     }
 
-    /// Inspects files, several at a time, and compiles new ones. Returns `None` for an
-    /// omitted file.
+    /// Inspects files, several at a time, and compiles those that are not in the cache. Returns
+    /// `None` for a file that is omitted until it is compiled.
     fn inspect_all<'f>(
         &self,
         files: &'f [PathBuf],
@@ -377,7 +383,8 @@ impl<'a> ComponentIntake<'a> {
         inspected.map(|(_, path, file)| (path, file)).collect()
     }
 
-    /// Inspects a file. Returns `None` if it is omitted.
+    /// Inspects a file, and compiles it if it is not in the cache. Returns `None` if the file is
+    /// omitted because this build compiles nothing.
     fn inspect(&self, file: &Path) -> anyhow::Result<Option<ComponentFile>> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
@@ -418,7 +425,8 @@ impl<'a> ComponentIntake<'a> {
     }
 
     /// Returns the definitions in the file beside a component, which are used until the component
-    /// is compiled. Returns `None` for a pinned component, because its pin does not cover that file.
+    /// is compiled. Returns `None` for a component that has or needs a pin, because a pin does not
+    /// cover that file.
     fn declared_tools(&self, file: &Path, digest: &str) -> Option<Vec<Definition>> {
         let beside = tools_file(file);
         if self.rules.has_or_needs_pin(file) || !self.loader.has_cache() || !beside.exists() {
@@ -444,7 +452,8 @@ impl<'a> ComponentIntake<'a> {
         from_files.find(|earlier| Path::new(&earlier.component.origin) == file)
     }
 
-    /// Returns the component of this file in the host that this one replaces.
+    /// Returns the component of this file in the host that is being replaced, if there is such a
+    /// host.
     fn predecessor(&self, file: &Path) -> Option<&'a LoadedComponent> {
         match self.stage {
             Stage::Successor(_) => self.earlier_of(file),
@@ -467,8 +476,8 @@ impl LoadedComponent {
     }
 
     fn has_same_tools(&self, other: &Self) -> bool {
-        let own = self.tools.iter().map(|tool| &tool.definition);
-        own.eq(other.tools.iter().map(|tool| &tool.definition))
+        let tools = self.tools.iter().map(|tool| &tool.definition);
+        tools.eq(other.tools.iter().map(|tool| &tool.definition))
     }
 
     /// Returns whether the component is built in.
@@ -489,8 +498,8 @@ impl IntakeRules<'_> {
         named.map_or(file, |content| content)
     }
 
-    /// Returns whether `file` is the name of a named component with a pin. The pin fixes its bytes,
-    /// so anybody may own the file that has them.
+    /// Returns whether `file` is the name of a named component with a pin. The pin fixes the
+    /// component's bytes, so anybody may own the file that has them.
     fn has_pinned_content(&self, file: &Path) -> bool {
         let name = file.to_str();
         name.is_some_and(|name| self.named.contains_key(name) && self.pins.contains_key(name))

@@ -1,5 +1,5 @@
-//! The definitions of tools and the prompt section about skills, as agents see them now. Both are
-//! bounded for any catalog.
+//! The definitions of tools, and the prompt section about skills, as agents currently see them.
+//! Both have a bounded size, however large the catalog is.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use skillhost_skills::catalog::{Freshness, ReadBudget};
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;
 
-/// The maximum number of skills in a schema. Guards against: a list of tools that fills a model's
-/// context.
+/// The maximum number of skills that a schema lists. Guards against: definitions that fill a
+/// model's context.
 const MAX_ENUM_NAMES: usize = 200;
-/// The maximum number of bytes of the names of skills in a schema.
+/// The maximum number of bytes of all names of skills in a schema.
 const MAX_ENUM_BYTES: usize = 6 * 1024;
 
 /// A description that replaces the component's own.
@@ -34,7 +34,7 @@ impl Host {
     /// most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
-        let mut listed = ListedNames::new(self);
+        let mut listed = ListedFilter::new(self);
         let program_tools = self.program_tools().map(|tool| {
             let mut definition = tool.definition().clone();
             definition.effects = Effects::Notes;
@@ -57,7 +57,7 @@ impl Host {
                 if names.is_empty() {
                     return None;
                 }
-                // Counts the names first, so that it does not read the skills of a large catalog.
+                // Count the names first, so that the skills of a large catalog are not read.
                 if is_enumerable(&names)
                     && let Some(names) = listed.keep_listed(names)
                 {
@@ -79,15 +79,15 @@ impl Host {
     }
 
     /// Returns the section of a system prompt that lists the skills, within the
-    /// [budget](crate::HostBuilder::prompt_budget). Only reads skills that fit.
+    /// [budget](crate::HostBuilder::prompt_budget). Reads only skills that fit into the budget.
     pub fn prompt(&self, style: prompt::Style) -> prompt::Section {
         let finder = prompt::SkillFinder::of(|tool| self.tool(tool).is_ok());
         let names = self.names(Freshness::Now).to_vec();
         prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, finder)
     }
 
-    /// Starts updating the index in the background: with all skills the first time, and with
-    /// changed skills later. A server calls this when it starts and whenever skills change.
+    /// Starts updating the index in the background: the first time with all skills, later with
+    /// those that changed. A server calls this when it starts and whenever skills change.
     pub fn update_index(&self) {
         if let Some(index) = &self.0.index {
             index.update(&self.0.catalog);
@@ -102,15 +102,16 @@ impl ServedTool {
     }
 }
 
-/// The names of listed skills. Reads each skill once for all definitions.
-struct ListedNames<'a> {
+/// A filter for names of skills that lists for models contain. Reads each skill only once for all
+/// definitions.
+struct ListedFilter<'a> {
     host: &'a Host,
-    /// The skills that were read, and whether each is listed.
+    /// For each skill that was read, true if lists for models contain it.
     is_listed: HashMap<String, bool>,
     budget: ReadBudget,
 }
 
-impl<'a> ListedNames<'a> {
+impl<'a> ListedFilter<'a> {
     fn new(host: &'a Host) -> Self {
         Self {
             host,
@@ -151,8 +152,8 @@ fn is_enumerable(names: &[String]) -> bool {
     names.len() <= MAX_ENUM_NAMES && names.iter().map(bytes).sum::<usize>() <= MAX_ENUM_BYTES
 }
 
-/// Adds the names of the skills to a schema. Adds no empty list: with it, a model could not write
-/// any name, not even one that a person gave it.
+/// Adds the names of the skills to a schema. Does not add an empty list, because a model could then
+/// write no name at all, not even one that a person gave it.
 fn add_enum(schema: &mut Map<String, Value>, property: &str, names: Vec<String>) {
     if names.is_empty() {
         return;

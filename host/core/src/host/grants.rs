@@ -1,4 +1,4 @@
-//! The operator's view of a host's tools: the effective grant of each, and disabled tools.
+//! The operator's view of a host's tools: the effective grant of each tool, and disabled tools.
 
 use skillhost_egress::NetworkGrant;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
@@ -19,13 +19,13 @@ pub struct EffectiveGrant {
     pub tool: String,
     /// The component that defines it.
     pub origin: String,
-    /// SHA-256 of that component, in hex.
+    /// The SHA-256 of that component, in hex.
     pub digest: String,
     /// The granted names and patterns of skills.
     pub skills: String,
-    /// The skills of the catalog that it may read.
+    /// The skills of the catalog that the tool may read.
     pub allowed: Vec<String>,
-    /// The skills of the catalog that it may not read.
+    /// The skills of the catalog that the tool may not read.
     pub refused: Vec<String>,
     /// True if calls that name no skill may read the home folder.
     pub home: bool,
@@ -79,11 +79,11 @@ impl Host {
         grants
     }
 
-    /// Reads the needs that the component of a tool declares. They grant nothing.
+    /// Reads the needs that the component of a tool declares. Needs grant nothing.
     ///
     /// # Errors
     ///
-    /// If there is no such tool, or its component's file cannot be read or has changed.
+    /// Fails if there is no such tool, or its component's file cannot be read or has changed.
     pub fn needs(&self, tool: &str) -> anyhow::Result<DeclaredNeeds> {
         if let Some(resources) = &self.0.resources
             && tool == SKILL_RESOURCES
@@ -93,14 +93,15 @@ impl Host {
         self.tool(tool)?.tool.component.needs()
     }
 
-    /// Returns the line number in the consent file that lets a component send requests to an origin.
-    /// `digest` identifies the component. Returns `None` if no line does, or the file cannot be read.
+    /// Returns the number of the line in the consent file that lets a component send requests to an
+    /// origin. `digest` identifies the component. Returns `None` if there is no such line, or the
+    /// file cannot be read.
     pub fn consent_line(&self, digest: &str, origin: &str) -> Option<usize> {
         let file = self.0.consent.file.as_ref()?;
         file.find(digest, origin).ok().flatten()
     }
 
-    /// Returns whether the settings disable a known tool.
+    /// Returns whether a component defines this tool, but the host does not serve it.
     pub fn leaves_out(&self, tool: &str) -> bool {
         let mut known = tools_of(&self.0.components).map(|tool| &tool.definition.name);
         tool != SKILL_RESOURCES && self.tool(tool).is_err() && known.any(|name| name == tool)

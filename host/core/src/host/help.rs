@@ -1,8 +1,9 @@
 //! Help for calls that failed because of a skill's name or a path: similar names, the
 //! entries of a folder, the target of a link.
 //!
-//! Help is made on request. It reads the file system again, within the tool's grant, but does not
-//! scan for skills: it uses the names from the last scan. Other failures get no help.
+//! Help is made only when somebody asks for it. Making it reads the file system again, within the
+//! tool's grant, but does not scan for skills: it uses the names from the last scan. Other failures
+//! get no help.
 //!
 //! Not here: the search for similar paths (`neighbours.rs` of the crate
 //! `skillhost-skills`).
@@ -22,16 +23,18 @@ use skillhost_skills::text::suggest;
 const MAX_BYTES: usize = 1024;
 /// The maximum number of bytes of a name in help. Longer names are omitted.
 const MAX_NAME_BYTES: usize = 300;
-/// The maximum number of bytes of a caller's path or name for which there is help. Guards against:
-/// looking up each part of a path with a hundred thousand names.
+/// The maximum number of bytes of a skill's name or a path in a call. For longer ones there is no
+/// help. Guards against: a path with a hundred thousand names, each of which would be looked up.
 const MAX_ASKED_BYTES: usize = 512;
-/// The size of a catalog up to which help lists all skills if none is similar.
+/// The maximum number of skills that help lists if no name is similar. In a larger catalog, help
+/// names a tool that finds skills.
 const FEW_SKILLS: usize = 12;
 /// The maximum number of skills that are compared with a name. In a larger catalog, only those with
-/// the same first letter are compared. Guards against: slow failures in a large catalog.
+/// the same first letter are compared. Guards against: failed calls that are slow because of a
+/// large catalog.
 const MAX_COMPARED: usize = 1_000;
-/// The size above which a documentation file may be too large for a tool's answer.
-const LARGE: u64 = 1 << 20;
+/// The size in bytes above which SKILL.md may be too large for a tool's answer.
+const LARGE_SKILL_MD: u64 = 1 << 20;
 
 /// The tools that find a skill, best first.
 const SKILL_FINDERS: [&str; 2] = ["find_skills", "list_skills"];
@@ -46,7 +49,7 @@ struct FailedCall<'a> {
     served: &'a ServedTool,
     rule: &'a FolderRule,
     arguments: &'a Map<String, Value>,
-    /// True if the answer was too large.
+    /// True if the call was stopped because its answer was too large.
     is_too_large: bool,
 }
 
@@ -137,10 +140,11 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Returns help for a call that names no skill, and whose path is in no readable folder.
+    /// Returns help for a call that names no skill, and whose path is in no folder that the call
+    /// may read.
     fn no_skill(&self) -> Option<Vec<String>> {
         let path = self.path().unwrap_or_default();
-        if let Some(lines) = self.through_a_skill(path) {
+        if let Some(lines) = self.path_through_skill(path) {
             return Some(lines);
         }
         let mut lines = self.skills_advice()?;
@@ -152,7 +156,7 @@ impl FailedCall<'_> {
     }
 
     /// Returns help for a call that names no skill, but whose path goes through a skill's folder.
-    fn through_a_skill(&self, path: &str) -> Option<Vec<String>> {
+    fn path_through_skill(&self, path: &str) -> Option<Vec<String>> {
         let (skill, rest) = self.skill_in(path)?;
         let open = self.open_skill(&skill)?;
         if rest.is_empty() {
@@ -166,10 +170,10 @@ impl FailedCall<'_> {
         Some(vec![self.retry_advice(Some(&skill), found.as_deref())])
     }
 
-    /// Returns help for a path in the folder of the call.
+    /// Returns help for a call whose path cannot be read as a file in the call's folder.
     fn wrong_path(&self, open: &CallFolder) -> Option<Vec<String>> {
         let Some(path) = open.path.as_deref().or_else(|| self.path()) else {
-            return self.wrong_documentation(open);
+            return self.unusable_skill_md(open);
         };
         let path = match path {
             "" => ".",
@@ -187,19 +191,19 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Returns help for a skill whose documentation is missing or too large.
-    fn wrong_documentation(&self, open: &CallFolder) -> Option<Vec<String>> {
+    /// Returns help for a skill whose SKILL.md is missing or too large.
+    fn unusable_skill_md(&self, open: &CallFolder) -> Option<Vec<String>> {
         let Some((name, file)) = skill_md::open(&open.folder).ok()? else {
             return self.entries(open, ".");
         };
         let size = file.metadata().ok()?.len();
-        (size > LARGE).then(|| self.too_large(open, &name, size))?
+        (size > LARGE_SKILL_MD).then(|| self.too_large(open, &name, size))?
     }
 
     /// Returns help for a path that does not exist.
     fn missing(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         if open.skill.is_none()
-            && let Some(lines) = self.through_a_skill(path)
+            && let Some(lines) = self.path_through_skill(path)
         {
             return Some(lines);
         }
@@ -207,7 +211,7 @@ impl FailedCall<'_> {
         if !nearest.is_empty() {
             return Some(vec![format!("Nearest paths: {}", list(&nearest, 0)?)]);
         }
-        // Lists the deepest folder of the path that exists.
+        // List the entries of the deepest folder in the path that exists.
         let plain = neighbours::plain(path);
         let mut folder = plain.as_str();
         while let Some((above, _)) = folder.rsplit_once('/') {
@@ -219,7 +223,8 @@ impl FailedCall<'_> {
         self.entries(open, ".")
     }
 
-    /// Returns help for a path that leaves the folder, directly or by a link.
+    /// Returns help for a path that leads out of the call's folder, by `..` or a symlink or because
+    /// it is absolute.
     fn outside(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let found = match neighbours::way_out(&open.folder, path)? {
             WayOut::Absolute(path) => self
@@ -257,7 +262,7 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
-    /// Returns a list of the entries of a folder.
+    /// Returns help that lists the entries of a folder.
     fn entries(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let entries = neighbours::entries(&open.folder, path)?;
         let subject = match (neighbours::plain(path).as_str(), &open.skill) {
@@ -276,6 +281,7 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
+    /// Returns help for a file that is too large for an answer: how to read a part of it.
     fn too_large(&self, open: &CallFolder, path: &str, size: u64) -> Option<Vec<String>> {
         let skill = open.skill.as_deref()?;
         if !self.offers(LINE_READER, open) {
@@ -300,7 +306,7 @@ impl FailedCall<'_> {
         format!("Call again with {}", given.join(" and "))
     }
 
-    /// Lists the skills if they are few, else names the tool that finds them.
+    /// Returns a list of the skills if they are few, or else names the tool that finds skills.
     fn skills_advice(&self) -> Option<Vec<String>> {
         let names = self.catalog().shared_names(Freshness::Known);
         let known = names.iter().filter(|name| self.may_read(name));
@@ -314,8 +320,9 @@ impl FailedCall<'_> {
         Some(vec![format!("{tool} names the skills")])
     }
 
-    /// Returns the skill that a path goes through, and the path inside it. The last match
-    /// counts, because a folder above the skills may have the same name.
+    /// Returns the skill that a path goes through, and the rest of the path inside the skill. If
+    /// several names in the path are skills, takes the last: a folder above the skills may have the
+    /// same name as a skill.
     fn skill_in(&self, path: &str) -> Option<(String, String)> {
         let path = neighbours::plain(path);
         let names: Vec<&str> = path.split('/').collect();
@@ -325,7 +332,7 @@ impl FailedCall<'_> {
         Some((names[at].to_owned(), names[at + 1..].join("/")))
     }
 
-    /// Returns the skill of an absolute path, and the path inside it.
+    /// Returns the skill of an absolute path, and the rest of the path inside the skill.
     fn skill_of_absolute(&self, path: &str) -> Option<(String, String)> {
         let hard_links = self.served.terms.hard_links;
         let sees = |skill: &str| self.is_readable_skill(skill);
@@ -360,7 +367,7 @@ impl FailedCall<'_> {
         self.may_read(skill) && self.catalog().has(skill)
     }
 
-    /// Returns whether a built-in tool is served and may read the same skill.
+    /// Returns whether a built-in tool is served and may read the skill of this folder.
     fn offers(&self, tool: &str, open: &CallFolder) -> bool {
         let skill = open.skill.as_deref();
         self.host.tool(tool).is_ok_and(|served| {
@@ -368,6 +375,7 @@ impl FailedCall<'_> {
         })
     }
 
+    /// Returns the name of a skill in the call's arguments, if there is one.
     fn skill(&self) -> Option<&str> {
         string(self.arguments, &self.rule.skill_property).filter(|skill| {
             // If the tool needs no skill, an empty name means no skill.
@@ -375,6 +383,7 @@ impl FailedCall<'_> {
         })
     }
 
+    /// Returns the path in the call's arguments, if there is one.
     fn path(&self) -> Option<&str> {
         string(self.arguments, self.rule.path_property.as_deref()?)
     }
@@ -391,8 +400,8 @@ fn quoted(name: &str) -> Option<String> {
     (quoted.len() <= MAX_NAME_BYTES).then_some(quoted)
 }
 
-/// Returns a list of as many names as fit, and the number of other names, `omitted` included.
-/// Returns `None` if no name fits.
+/// Returns a list of as many names as fit, and then the number of names that the list lacks.
+/// `omitted` is added to this number. Returns `None` if no name fits.
 fn list(names: &[String], omitted: usize) -> Option<String> {
     const MAX_LIST_BYTES: usize = MAX_BYTES - 2 * MAX_NAME_BYTES;
     let mut list = String::new();

@@ -1,6 +1,6 @@
 //! Large answers for a model. A note beside such an answer states its size, because many clients
-//! cut it silently. An operator can make the host cut it instead, with a note about what is left
-//! out.
+//! cut large answers silently. An operator can make the host cut them instead, and the note then
+//! says what is left out.
 
 use serde_json::Value;
 
@@ -16,12 +16,12 @@ const FILE_READERS: [&str; 4] = ["read_file_in_skill", LINE_READER, "read_skill"
 
 /// The bound of one call's answer for a model.
 ///
-/// It also decides whether a large answer gets a note about its size. The default cuts nothing and
-/// adds no note.
+/// It also decides whether a large answer gets a note about its size. The default value neither
+/// cuts answers nor adds notes.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerBound {
     max: Option<usize>,
-    /// True if an answer above [`LARGE`] gets a note. A cut answer always gets one.
+    /// True if an uncut answer above [`LARGE`] gets a note. A cut answer always gets one.
     has_size_note: bool,
     /// True if the caller can read the rest of the answer with [`LINE_READER`].
     is_readable_in_parts: bool,
@@ -62,10 +62,10 @@ impl AnswerBound {
     pub fn cut(&self, text: &mut String) -> Option<String> {
         let total = text.len();
         let max = self.max.filter(|max| *max < total)?;
-        let end = end_within(text, max);
+        let end = prefix_length(text, max);
         let next_line = text[end..].split_inclusive('\n').next().unwrap_or_default();
-        // If the next line is longer than the bound, each answer with it is cut too, and no tool
-        // can read the rest.
+        // If the next line is longer than the bound, the answer of the tool that reads lines would
+        // be cut too, so no tool can read the rest.
         let ends_with_line = end == 0 || text[..end].ends_with('\n');
         let next_line_fits = ends_with_line && next_line.len() <= max;
         text.truncate(end);
@@ -87,8 +87,8 @@ impl AnswerBound {
         ))
     }
 
-    /// Returns the bound of the call's error text. It is not a file, so no tool reads the rest of
-    /// it.
+    /// Returns the bound for the text of the call's error. This text is not a file, so no tool can
+    /// read the rest of it.
     pub fn of_error(&self) -> Self {
         Self {
             is_readable_in_parts: false,
@@ -113,9 +113,9 @@ impl AnswerBound {
     }
 }
 
-/// Returns the length of the longest prefix of a text that has at most `max` bytes and ends with a
-/// whole line. If the first line is longer, the prefix ends with a whole character.
-fn end_within(text: &str, max: usize) -> usize {
+/// Returns the length of the longest prefix of a text that has at most `max` bytes and consists of
+/// whole lines. If the first line is longer than that, the prefix consists of whole characters.
+fn prefix_length(text: &str, max: usize) -> usize {
     let end = text.floor_char_boundary(max);
     match text[..end].rfind('\n') {
         Some(line_feed) => line_feed + 1,
@@ -145,7 +145,7 @@ mod tests {
             ("one\ntwo\n", 3, "one"),
             ("one\r\ntwo\r\n", 9, "one\r\n"),
             ("one long line", 5, "one l"),
-            // Two, three and four bytes each.
+            // Characters of two, three and four bytes.
             ("ääää", 3, "ä"),
             ("漢漢", 5, "漢"),
             ("🦀🦀", 7, "🦀"),
@@ -193,7 +193,7 @@ mod tests {
             ..bound(Some(1))
         };
         assert_eq!(silent.note(usize::MAX), None);
-        // A cut is never silent.
+        // A cut answer gets a note even then.
         assert!(silent.cut(&mut "two".to_owned()).is_some());
         let other = AnswerBound {
             is_readable_in_parts: false,

@@ -1,5 +1,5 @@
-//! The note on text of a skill that other hosts replace or run, such as `$ARGUMENTS`. It follows
-//! the answer of `read_skill`, whose text stays as it is.
+//! The note on text of a skill that other hosts replace or run, such as `$ARGUMENTS`. The note
+//! follows the answer of `read_skill`. The answer itself stays unchanged.
 
 use super::Host;
 use skillhost_sandbox::tool::Output;
@@ -8,8 +8,8 @@ use skillhost_skills::check::{Placeholder, placeholders};
 /// The tool whose answers get a note: it shows a model the instructions of a skill.
 const NOTED_TOOL: &str = "read_skill";
 
-/// The maximum number of bytes of an answer that are searched. Guards against: a skill of a
-/// megabyte that delays other messages.
+/// The maximum number of bytes of an answer that are searched. Guards against: a search in a very
+/// large skill that delays other messages.
 const MAX_SEARCHED: usize = 128 * 1024;
 
 impl Host {

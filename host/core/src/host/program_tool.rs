@@ -1,5 +1,5 @@
-//! Tools that the program answers itself, without a component. The host checks their arguments,
-//! limits their calls by slots and records them, as for other tools.
+//! Tools that the program answers itself, without a component. As for other tools, the host checks
+//! the arguments of their calls, limits the calls by slots, and records them.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub trait ProgramTool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The message for the model.
+    /// Returns a failure with the message for the model.
     fn call(&self, caller: &Caller, arguments: &Map<String, Value>) -> Result<String, Failure>;
 }
 
 impl Host {
-    /// Returns the program's tools in the scope.
+    /// Returns the program's tools in the caller's scope.
     pub(super) fn program_tools(&self) -> impl Iterator<Item = &Arc<dyn ProgramTool>> {
         let scope = self.1.as_ref();
         let tools = self.0.program_tools.iter();
@@ -42,8 +42,7 @@ impl Host {
             .find(|tool| tool.definition().name == name)
     }
 
-    /// Returns whether the program answers a tool itself. Such a tool may write files, for
-    /// example a request to the operator.
+    /// Returns whether the program answers this tool itself.
     pub(super) fn is_program_tool(&self, name: &str) -> bool {
         self.program_tool(name).is_some()
     }
@@ -60,7 +59,7 @@ impl Host {
         let entry = audit.map(|audit| audit.begin(caller, name, arguments.as_ref().ok()));
         let observer = self.0.observer.as_ref();
         let observation = observer.map(|observer| Observation::begin(observer, Some(name), None));
-        let mut result = match arguments.and_then(|arguments| checked(tool, arguments)) {
+        let mut result = match arguments.and_then(|arguments| check_call(tool, arguments)) {
             Ok(arguments) => self.answer(caller, tool, arguments).await,
             Err(error) => Err(error),
         };
@@ -103,7 +102,10 @@ pub(super) fn stopped(tool: &str, stop: Stop) -> CallError {
     }
 }
 
-fn checked(tool: &Arc<dyn ProgramTool>, arguments: Value) -> Result<Map<String, Value>, CallError> {
+fn check_call(
+    tool: &Arc<dyn ProgramTool>,
+    arguments: Value,
+) -> Result<Map<String, Value>, CallError> {
     let checked = check_arguments(&tool.definition().input_schema, arguments);
     checked.unwrap_or_else(|error| Err(CallError::Arguments(format!("{error:#}"))))
 }

@@ -1,6 +1,6 @@
 //! Skills' files as resources: the bytes of a file, the entries of a folder, or all files
-//! with sizes and digests. Each request runs in a fresh sandbox, with limits, guard, grant
-//! and audit record like a tool call.
+//! with sizes and digests. Each request runs in a fresh sandbox like a tool call: with the same
+//! limits, guard, grant and audit record.
 //!
 //! This file has the API. `resources/answer.rs` parses the guest's answers. URIs, pages and
 //! protocols are in the crates `skillhost-mcp` and `skillhost-server`.
@@ -19,8 +19,8 @@ use skillhost_skills::catalog::Freshness;
 use skillhost_skills::guard::Folder;
 use skillhost_skills::skill_md;
 
-/// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads. The
-/// guest `skill-resources` has the same maximum.
+/// The maximum number of bytes that [`SkillResources::peek_skill_md`] reads. The guest
+/// `skill-resources` has the same maximum.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
@@ -46,9 +46,10 @@ pub enum Contents {
 pub struct Directory {
     /// The readable entries, sorted by name.
     pub entries: Vec<DirectoryEntry>,
-    /// The start of `SKILL.md`, as in [`SkillFiles`]. Only set for the skill's own folder.
+    /// The beginning of `SKILL.md`, as in [`SkillFiles`]. `None` for subfolders.
     pub skill_md: Option<String>,
-    /// The number of omitted names: unreadable entries, and names that cannot be in a path.
+    /// The number of entries that are not in `entries`: they cannot be read, or have a name that is
+    /// not UTF-8 or has a separator or control character.
     pub left_out: u64,
 }
 
@@ -56,7 +57,7 @@ pub struct Directory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryEntry {
-    /// The name. Not empty; contains no separator and no control character.
+    /// The name. It is not empty, and has no separator and no control character.
     pub name: String,
     /// The kind of the entry, or of a symlink's target.
     pub kind: EntryKind,
@@ -80,17 +81,19 @@ pub enum EntryKind {
 pub struct SkillFiles {
     /// The files, sorted by the bytes of their paths.
     ///
-    /// If the skill exceeds a limit, [`SkillResources::files`] returns the files up to the limit,
-    /// and [`SkillResources::manifest`] returns only SKILL.md.
+    /// If the skill exceeds a limit, [`SkillResources::files`] returns only the files that were
+    /// found before the limit, and [`SkillResources::manifest`] returns only SKILL.md.
     pub files: Vec<SkillFile>,
-    /// The start of `SKILL.md`, at most 65 KiB. `None` if there is no such file, or if it is
-    /// not UTF-8. A file of this name in another case is listed as `SKILL.md`.
+    /// The beginning of `SKILL.md`, at most 65 KiB. `None` if there is no such file, or if the file
+    /// is not UTF-8. If the file's name is in another case, such as `skill.md`, `files` has it as
+    /// `SKILL.md`.
     pub skill_md: Option<String>,
-    /// The first 32 entries that are not files of the skill.
+    /// The first 32 entries that are not files of the skill, for example because they cannot be
+    /// read.
     pub left_out: Vec<LeftOut>,
     /// The number of all entries that are not files of the skill.
     pub left_out_count: u64,
-    /// The limit that the skill exceeds.
+    /// The limit that the skill exceeds. `None` if it exceeds none.
     pub over: Option<OverLimit>,
 }
 
@@ -100,9 +103,9 @@ pub struct SkillFiles {
 pub struct SkillFile {
     /// The path in the skill's folder, separated by `/`.
     pub path: String,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub size: u64,
-    /// SHA-256 of its bytes, in hex. Set for every file of a manifest.
+    /// The SHA-256 of the file's bytes, in hex. `None` in the result of [`SkillResources::files`].
     pub sha256: Option<String>,
 }
 
@@ -110,7 +113,7 @@ pub struct SkillFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The path, or the parent folder if the name is not UTF-8.
+    /// The path of the entry, or of its parent folder if the entry's name is not UTF-8.
     pub path: String,
     /// The reason as a keyword, such as `outside`, `not-regular`, `hard-linked` or
     /// `symlink-loop`.
@@ -121,16 +124,17 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverLimit {
-    /// More than 512 files, the skills extension's limit. Checked for a manifest only.
+    /// More than 512 files, the limit of MCP's skills extension. Only a manifest is checked.
     #[error("it has more than 512 files")]
     Files,
-    /// More than 16 MiB, the skills extension's limit. Checked for a manifest only.
-    #[error("its files are larger than 16 MiB together")]
+    /// More than 16 MiB in all files, the limit of MCP's skills extension. Only a manifest is
+    /// checked.
+    #[error("its files have more than 16 MiB in total")]
     Bytes,
-    /// More than 16,384 names of any kind, or 4 MiB of paths.
-    #[error("it has more than 16384 entries, or its paths are too long together")]
+    /// More than 16,384 files, folders and other entries, or more than 4 MiB in all their paths.
+    #[error("it has more than 16384 entries, or their paths have more than 4 MiB in total")]
     Entries,
-    /// More than 32 nested folders.
+    /// Folders that are nested more than 32 deep.
     #[error("its folders are nested more than 32 deep")]
     Depth,
 }
@@ -153,17 +157,18 @@ pub enum ResourceError {
     #[error("the path leads outside the skill")]
     Outside,
     /// The path is a folder, and the request was for a file.
-    #[error("it is a directory")]
+    #[error("the path is a directory")]
     IsDirectory,
     /// The path is a file, and the request was for a folder.
-    #[error("it is not a directory")]
+    #[error("the path is not a directory")]
     NotADirectory,
-    /// The path exists but cannot be read: it is neither a file nor a folder, has several
-    /// hard links, is on another mount, or is not permitted. The text says which.
-    #[error("it cannot be read: {0}")]
+    /// The path exists but cannot be read: it is neither a file nor a folder, has several hard
+    /// links, or is on another mount, or the host has no permission to read it. The text says
+    /// which.
+    #[error("the file or folder cannot be read: {0}")]
     Unreadable(String),
-    /// The file is larger than the limit on answers, in bytes.
-    #[error("it is larger than {0} bytes")]
+    /// The file is larger than the limit on answers. The number is this limit, in bytes.
+    #[error("the file is larger than {0} bytes")]
     TooLarge(usize),
     /// The host stopped the call, or did not start it.
     #[error("reading was stopped: {0}")]
@@ -200,8 +205,9 @@ impl SkillResources {
     /// Returns a page of [`Self::skills`]: at most `max` names, starting at `from`, which is a name
     /// or an [`opaque_cursor`].
     ///
-    /// The first page, with an empty `from`, reads the folders; later pages may be a second old.
-    /// Returns `None` if no skill has this cursor.
+    /// The first page, with an empty `from`, reads the folders of skills again. Later pages may use
+    /// names that are up to a second old. Returns `None` if `from` is a cursor that belongs to no
+    /// skill.
     pub fn skills_from(&self, from: &str, max: usize) -> Option<Vec<String>> {
         let freshness = match from {
             "" => Freshness::Now,
@@ -219,23 +225,27 @@ impl SkillResources {
         Some(granted.take(max).cloned().collect())
     }
 
-    /// Reads the start of a skill's SKILL.md without a call, to decide which call to make.
-    /// Must not be shown to a caller, because nothing records it.
+    /// Reads the beginning of a skill's SKILL.md without a call, to decide which call to make.
+    ///
+    /// Callers must not see the text, because no audit record says that it was read.
     pub fn peek_skill_md(&self, skill: &str) -> Option<String> {
-        let (_, file) = skill_md::open(&self.peek(skill)?).ok()??;
+        let (_, file) = skill_md::open(&self.open_unrecorded(skill)?).ok()??;
         let mut start = Vec::new();
         file.take(START_BYTES).read_to_end(&mut start).ok()?;
         Some(String::from_utf8_lossy(&start).into_owned())
     }
 
-    /// Checks without a call whether a skill's folder has an entry of this name, to decide
-    /// which call to make. Must not be shown to a caller, because nothing records it.
+    /// Checks without a call whether a skill's folder has an entry of this name, to decide which
+    /// call to make.
+    ///
+    /// Callers must not see the result, because no audit record says that the folder was read.
     pub fn peek_entry(&self, skill: &str, name: &str) -> bool {
-        let folder = self.peek(skill);
+        let folder = self.open_unrecorded(skill);
         folder.is_some_and(|folder| folder.status_at(Path::new(name), false).is_ok())
     }
 
-    fn peek(&self, skill: &str) -> Option<Folder> {
+    /// Opens a skill's folder without a call, if the grant allows the skill.
+    fn open_unrecorded(&self, skill: &str) -> Option<Folder> {
         let reader = self.host.resource_reader();
         let reader = reader.filter(|_| self.host.resources_allow(skill))?;
         let catalog = self.host.catalog();
@@ -248,7 +258,7 @@ impl SkillResources {
         self.host.calls_per_tool()
     }
 
-    /// Returns the bytes of a file, up to the limit on answers.
+    /// Returns the contents of a file. Fails if the file is larger than the limit on answers.
     pub async fn read(&self, skill: &str, path: &str) -> Result<Contents, ResourceError> {
         let arguments = json!({
             "skill_name": skill, "operation": "file", "path": path, "max_bytes": self.max_bytes,
@@ -260,7 +270,7 @@ impl SkillResources {
         Ok(contents)
     }
 
-    /// Returns the entries of the skill's folder, or of a folder in it.
+    /// Returns the entries of the skill's folder, or of the folder at `path` in it.
     pub async fn directory(
         &self,
         skill: &str,

@@ -1,5 +1,5 @@
-//! Scopes: a caller with a scope sees a host in which other tools and skills do not exist.
-//! All modules of the host check scopes here.
+//! Scopes: to a caller with a scope, tools and skills outside of it do not exist. All modules of
+//! the host use this module to check scopes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ impl Host {
     /// Returns a view of this host that is restricted to a scope. Tools and skills outside of the
     /// scope do not exist for its calls, definitions, prompt and resources.
     ///
-    /// The view and this host share all limits. The view of a host that already has a scope has
-    /// the intersection of the two scopes.
+    /// The view and this host share all limits. If this host already has a scope, the view has only
+    /// what both scopes allow.
     #[must_use]
     pub fn in_scope(&self, scope: &Arc<Scope>) -> Self {
         let scope = match &self.1 {
@@ -25,7 +25,7 @@ impl Host {
     }
 
     /// Returns a view of this host without these skills, and without the tools of these
-    /// components. `components` has the names that grants use.
+    /// components. `components` has the components' names as grants use them.
     #[must_use]
     pub fn without(&self, components: &BTreeSet<String>, skills: &BTreeSet<String>) -> Self {
         if components.is_empty() && skills.is_empty() {
@@ -82,8 +82,8 @@ impl Host {
     /// Returns the reader of resources, if it is in the scope.
     pub(super) fn resource_reader(&self) -> Option<&ResourceReader> {
         let scope = self.1.as_ref();
-        let is_seen = scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES));
-        self.0.resources.as_ref().filter(|_| is_seen)
+        let is_in_scope = scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES));
+        self.0.resources.as_ref().filter(|_| is_in_scope)
     }
 
     /// Returns whether a skill is in the scope. Skills outside of it appear not to exist.
@@ -92,8 +92,8 @@ impl Host {
         scope.is_none_or(|scope| scope.allows_skill(skill))
     }
 
-    /// Returns whether the home folder is in the scope. It is only in a scope with all skills,
-    /// because it can contain any skill.
+    /// Returns whether the home folder is in the scope. A scope without all skills excludes the
+    /// home folder, because this folder can contain any skill.
     pub(super) fn sees_home(&self) -> bool {
         self.1.as_ref().is_none_or(|scope| scope.has_all_skills())
     }

@@ -1,8 +1,8 @@
-//! The note on a skill's scripts, which follows the answer of a tool that shows a skill. It lists
-//! the scripts that a runner may start, and whether they will run. Runners decide that with a tool
-//! whose name starts with `check_skill_`; the host does not parse scripts.
+//! The note on a skill's scripts, which follows the answer of a tool that shows a skill. The note
+//! lists the scripts that a runner may start, and says of each whether it will run. Runners judge
+//! this with a tool whose name starts with `check_skill_`; the host does not parse scripts.
 //!
-//! Not here: what a call may start (`scripts.rs`).
+//! Not here: which scripts a call may start (`scripts.rs` of the crate `skillhost-sandbox`).
 
 use std::time::{Duration, Instant};
 
@@ -41,27 +41,27 @@ pub struct JudgedScript {
     pub description: String,
     /// The verdict.
     pub verdict: String,
-    /// The reasons why it may not run.
+    /// The reasons why the script may fail to run.
     #[serde(default)]
     pub reasons: Vec<JudgementReason>,
 }
 
-/// A reason why a script may not run.
+/// A reason why a script may fail to run.
 #[derive(Deserialize)]
 pub struct JudgementReason {
-    /// The file's path in the skill.
+    /// The path of the file with the cause, in the skill.
     #[serde(default)]
     pub path: String,
-    /// The line of the file.
+    /// The line in this file.
     pub line: Option<u64>,
-    /// The import or the call that the script needs.
+    /// The import or the call that the script needs, and that may fail.
     pub needs: String,
-    /// The cause, and an alternative.
+    /// Why this may fail, and what to use instead.
     pub instead: Option<String>,
 }
 
 impl Host {
-    /// Returns the skill of a call, if its answer can get a note.
+    /// Returns the skill that a call names, if the call's answer can get a note about scripts.
     pub fn noted_skill(&self, tool: &str, arguments: &Value) -> Option<String> {
         let is_noted = NOTED_TOOLS.contains(&tool) && self.is_built_in(tool);
         if !is_noted || self.judges().next().is_none() {
@@ -76,9 +76,9 @@ impl Host {
     /// Returns a note for a model about the scripts of a skill: one line for each, with its
     /// verdict, and at most 2 KiB.
     ///
-    /// Calls each runner that may start some of them, for this caller. Returns `None` if
-    /// there are no such scripts or [help](crate::HostBuilder::help) is off. `time` is the
-    /// maximum time of all these calls together.
+    /// For this, calls each runner that may start some of the scripts, in the name of this caller.
+    /// Returns `None` if there are no such scripts or [help](crate::HostBuilder::help) is off.
+    /// `time` is the maximum time of all these calls together.
     pub async fn script_note(
         &self,
         caller: &Caller,
@@ -121,7 +121,7 @@ impl Host {
         (!note.is_empty()).then(|| note.to_owned())
     }
 
-    /// Returns the judging tools of components that may start scripts.
+    /// Returns the tools that judge scripts, of components that may start scripts.
     fn judges(&self) -> impl Iterator<Item = &ServedTool> {
         self.served_tools().filter(|served| {
             !served.terms.scripts.is_empty()

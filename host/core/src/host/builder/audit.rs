@@ -10,11 +10,10 @@ use crate::config::ConfiguredPath;
 use skillhost_sandbox::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
 
 impl HostBuilder {
-    /// Records every call in a file, one line of JSON each; `-` is standard error. Default:
-    /// none.
+    /// Records every call as a line of JSON in a file, or on standard error if `file` is `-`.
+    /// Default: calls are not recorded.
     ///
-    /// A new file is readable by its owner only. An existing file must be empty or end in a
-    /// record.
+    /// Only the owner of a new file can read it. An existing file must be empty or end in a record.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.config.audit_file = Some(ConfiguredPath::new(file, "`HostBuilder::audit`"));
         self.config.audit = mode;

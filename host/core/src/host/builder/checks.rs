@@ -1,5 +1,5 @@
-//! Checks for settings that must be mistakes: unknown names, and limits that contradict
-//! each other.
+//! Checks for settings that can only be mistakes: unknown names, and limits that contradict each
+//! other.
 
 use std::cell::LazyCell;
 use std::path::PathBuf;
@@ -28,7 +28,8 @@ impl HostBuilder {
         });
         let default = ("limits.memory".to_owned(), self.config.limits.memory);
         for (key, limit) in std::iter::once(default).chain(grants) {
-            // On a small machine, a call's default may exceed the default of all calls together.
+            // On a small machine, the default for one call may exceed the default for all calls
+            // together.
             let both_are_defaults =
                 limit == Limits::default().memory && self.config.load.calls_memory.is_none();
             if limit > all && !both_are_defaults {
@@ -45,11 +46,11 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses settings for an unknown tool: the intended tool would stay enabled or keep its
-    /// description.
+    /// Refuses settings for an unknown tool: the tool that the operator meant would stay enabled or
+    /// keep its description.
     pub(super) fn check_tools(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
-        // Agents do not see the reader of resources.
+        // Agents do not see the built-in tool that reads resources.
         let has_built_in = components.iter().any(LoadedComponent::is_built_in);
         let visible = || tools().filter(move |tool| !(has_built_in && *tool == SKILL_RESOURCES));
         let check = |verb: &str, named: &str, known: Vec<&str>| {
@@ -118,7 +119,7 @@ impl HostBuilder {
                     "; `{}` defines the tool of that name: name that file in the grant",
                     tool.component.grant_name()
                 ),
-                // Suggest tools for names of tools, and files for names of files.
+                // Suggest tools for the name of a tool, and files for the name of a file.
                 None => {
                     let is_file = granted.ends_with(".wasm");
                     let alike = grantable
@@ -145,7 +146,7 @@ impl HostBuilder {
     /// Returns the problems of grants for skills that do not exist.
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
-        // Lists the skills once, and only if a name is missing.
+        // List the skills only if a name is missing, and only once.
         let existing = LazyCell::new(|| catalog.names());
         for (component, grant) in &self.config.grants {
             let names = grant.skills.iter().flat_map(Skills::names);

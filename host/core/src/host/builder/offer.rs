@@ -26,7 +26,8 @@ impl HostBuilder {
         self
     }
 
-    /// Returns whether a tool is served, to agents or for resources.
+    /// Returns whether the settings allow a component's tool to be served, to agents or for
+    /// resources.
     pub(super) fn has_tool(&self, tool: &str, is_built_in: bool) -> bool {
         let is_offered =
             is_built_in && tool == SKILL_RESOURCES || self.config.offer.has(tool, is_built_in);

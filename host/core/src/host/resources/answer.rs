@@ -11,7 +11,7 @@ use super::{
 };
 use skillhost_sandbox::tool::{Failure, Output, Stop};
 
-/// The presence of digests in a list of files.
+/// The two forms of a list of files: without or with digests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digests {
     Omitted,
@@ -31,7 +31,7 @@ struct Encoded {
 #[derive(Deserialize)]
 struct RawDirectory {
     entries: Vec<RawEntry>,
-    /// True if the answer's text is the start of SKILL.md.
+    /// True if the answer's text is the beginning of SKILL.md.
     skill_md: bool,
     left_out: u64,
 }
@@ -45,7 +45,7 @@ struct RawEntry {
 #[derive(Deserialize)]
 struct RawManifest {
     files: Vec<RawFile>,
-    /// True if the answer's text is the start of SKILL.md.
+    /// True if the answer's text is the beginning of SKILL.md.
     skill_md: bool,
     left_out: Vec<RawLeftOut>,
     left_out_count: u64,
@@ -78,7 +78,7 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     }
     let Encoded { encoding } = parse(&output)?;
     if encoding != "base64" {
-        return Err(invalid_answer("it has an unknown encoding"));
+        return Err(invalid_answer("its encoding is unknown"));
     }
     let bytes = BASE64_STANDARD.decode(&output.text);
     bytes.map(Contents::Binary).map_err(invalid_answer)
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_paths_that_lead_elsewhere() {
+    fn refuses_invalid_names_in_paths_and_folders() {
         for path in [
             "", "/", "/etc", "..", "../x", "a/../x", "a/..", ".", "./a", "a/.", "a//b", "a/",
             "a\\b", "a\n", "a/\u{9b}", "a\0",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_sorted_and_unique() {
+    fn refuses_unsorted_and_repeated_names() {
         for names in [["b", "a"], ["a", "a"]] {
             assert_invalid(manifest(&names, Some(DIGEST)), "not sorted");
             assert_invalid(folder(&names), "not sorted");
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn refuses_a_file_in_an_unknown_encoding() {
-        for (encoding, why) in [("hex", "an unknown encoding"), ("base64", "")] {
+        for (encoding, why) in [("hex", "its encoding is unknown"), ("base64", "")] {
             let output = Output::new(
                 "!",
                 Some(json!({"encoding": encoding}).to_string()),

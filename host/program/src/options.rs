@@ -53,8 +53,8 @@ pub fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
 
-/// The options that may be given both before the verb and after it. [`CommonOptions::merge`]
-/// combines the two.
+/// The options that may be given both before the verb and after it. The program combines the
+/// options from both places.
 #[derive(Args, Default)]
 pub struct CommonOptions {
     /// Read this configuration [default: ./skillhost.toml, confined to its

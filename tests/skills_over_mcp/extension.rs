@@ -146,7 +146,7 @@ fn lists_skills_as_every_client_accepts_them() {
         assert_eq!(skill["resources"], "dynamic");
     }
     for (name, why) in [
-        ("twice", "its folder also has `docs`"),
+        ("twice", "its folder has a file or folder named `docs`"),
         (
             "mismatch",
             "the entry of this skill has the URI skill://mismatch/other/SKILL.md",

@@ -106,7 +106,7 @@ fn folders_list_their_entries() {
         ("skill://a/SKILL.md", "the path is not a directory"),
         ("skill://a/none", "there is no such file"),
         ("skill://none", "there is no such skill"),
-        ("skill://a/docs/", "a name in its path is empty"),
+        ("skill://a/docs/", "a name in the URI's path is empty"),
     ] {
         let (code, message) = session.error("resources/directory/read", json!({"uri": uri}));
         assert_eq!(code, INVALID_PARAMS, "{uri}");

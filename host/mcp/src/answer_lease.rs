@@ -16,8 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::message_limits;
 
-/// The number of bytes from which answers are serialized in turns. A MiB takes some milliseconds.
-/// Guards against: large answers that occupy all threads while small ones wait.
+/// The smallest size of an answer that waits for a turn before it is serialized, in bytes. One MiB
+/// takes some milliseconds. Guards against: large answers that occupy all threads while small ones
+/// wait.
 const LARGE_ANSWER: usize = 1 << 20;
 
 /// The turns in which large messages are parsed and large answers are serialized: one for every
@@ -25,16 +26,17 @@ const LARGE_ANSWER: usize = 1 << 20;
 #[derive(Clone)]
 pub struct JsonTurns {
     count: usize,
-    all: Arc<Semaphore>,
-    /// Limits the turns that one client holds or waits for. Guards against: a client that sends many
-    /// messages at once, so that other clients wait for all of them.
-    own: Arc<Semaphore>,
+    /// The turns that all clients share.
+    shared: Arc<Semaphore>,
+    /// Limits the turns that this client holds or waits for. Guards against: a client that sends
+    /// many messages at once, so that other clients wait for all of them.
+    client_limit: Arc<Semaphore>,
 }
 
 /// One turn. It lasts until it is dropped.
 pub struct JsonTurn {
-    _all: OwnedSemaphorePermit,
-    _own: OwnedSemaphorePermit,
+    _shared: OwnedSemaphorePermit,
+    _client_limit: OwnedSemaphorePermit,
 }
 
 impl Default for JsonTurns {
@@ -48,15 +50,15 @@ impl JsonTurns {
     fn new(count: usize) -> Self {
         Self {
             count,
-            all: Arc::new(Semaphore::new(count)),
-            own: Arc::new(Semaphore::new(count)),
+            shared: Arc::new(Semaphore::new(count)),
+            client_limit: Arc::new(Semaphore::new(count)),
         }
     }
 
     /// Returns the same turns for another client.
     pub fn for_client(&self) -> Self {
         Self {
-            own: Arc::new(Semaphore::new(self.count)),
+            client_limit: Arc::new(Semaphore::new(self.count)),
             ..self.clone()
         }
     }
@@ -64,11 +66,11 @@ impl JsonTurns {
     /// Waits for a turn.
     async fn acquire(&self) -> Option<JsonTurn> {
         // The semaphores are never closed.
-        let own = Arc::clone(&self.own).acquire_owned().await.ok()?;
-        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        let client_limit = Arc::clone(&self.client_limit).acquire_owned().await.ok()?;
+        let shared = Arc::clone(&self.shared).acquire_owned().await.ok()?;
         Some(JsonTurn {
-            _all: all,
-            _own: own,
+            _shared: shared,
+            _client_limit: client_limit,
         })
     }
 }
@@ -111,21 +113,21 @@ impl AnswerLease {
         })
     }
 
-    /// Makes the answer, and its message, wait for one of these turns if they are large.
+    /// Makes the request's message and the answer wait for one of these turns, if they are large.
     pub fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
         *self.turn() = Some(AnswerTurn { turns, turn: None });
         self
     }
 
-    /// Waits for a turn to parse the message of the answer. Returns `None` if the message is not
-    /// large, or if the answer has its turn already.
+    /// Waits for a turn to parse the request's message. Returns `None` if the message is not large,
+    /// or if the answer has its turn already.
     pub async fn turn_to_parse(&self, message: &[u8]) -> Option<JsonTurn> {
         let turns = self.turns_to_wait_for();
         let turns = turns.filter(|_| message_limits::is_large(message))?;
         turns.acquire().await
     }
 
-    /// Ends the turn of the answer: it is serialized, or is a stream, which needs no turn.
+    /// Ends the turn of the answer, which is serialized now, or is a stream and needs no turn.
     pub fn end_turn(&self) {
         *self.turn() = None;
     }
@@ -204,9 +206,9 @@ impl LeaseHandle {
         // Holds no lease while waiting, so that a client that goes away frees its bytes.
         let turn = turns.acquire().await;
         if let Some(lease) = lease()
-            && let Some(own) = &mut *lease.turn()
+            && let Some(answer_turn) = &mut *lease.turn()
         {
-            own.turn = turn;
+            answer_turn.turn = turn;
         }
     }
 
@@ -251,7 +253,7 @@ mod tests {
         let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER).with_turns(turns.clone());
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
         handle.reserve_and_wait(LARGE_ANSWER).await.unwrap();
-        assert_eq!(turns.all.available_permits(), 0);
+        assert_eq!(turns.shared.available_permits(), 0);
         assert!(handle.reserve_and_wait(2 * LARGE_ANSWER + 1).await.is_err());
     }
 
@@ -279,8 +281,8 @@ mod tests {
         leases[0].end_turn();
         assert!(is_ready(waiting));
         // A client that goes away gives its turn back.
-        assert_eq!(turns.all.available_permits(), 0);
+        assert_eq!(turns.shared.available_permits(), 0);
         drop(leases);
-        assert_eq!(turns.all.available_permits(), 1);
+        assert_eq!(turns.shared.available_permits(), 1);
     }
 }

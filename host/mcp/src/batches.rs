@@ -50,7 +50,7 @@ struct RunningBatch<T> {
     call: RunningCall<Batch<T>>,
 }
 
-/// The result of a batch: the skills that it has read, and the rest.
+/// The result of a batch: the skills that it has read, and the names of the others.
 struct Batch<T> {
     read: Vec<(String, T)>,
     rest: Vec<String>,

@@ -1,5 +1,5 @@
-//! The caller of a request, as the audit log records it. Nothing here decides whether it may
-//! call.
+//! The caller of a request, as the audit log records it. Nothing here decides whether the caller
+//! may call a tool.
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 //! operating system schedules the protocol's threads in between. Calls of built-in tools
 //! have other threads than those of third-party tools, for the same reason.
 //!
-//! A call that is alone is polled once on the thread that read its message, and most calls end
-//! there: changing threads twice would take as long as the call. This happens on at most one
-//! protocol thread at a time.
+//! If no other call is running, a call is polled once on the thread that read its message. Most
+//! calls end there: changing threads twice would take as long as the call. This happens on at most
+//! one protocol thread at a time.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,8 +24,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// The longest time that stopping waits for calls. A guest is stopped at its next turn,
-/// within 10 ms. Guards against: a file system that does not answer.
+/// The longest time that [`Calls::stop`] waits for running calls. A guest is stopped at its next
+/// turn, within 10 ms. Guards against: a file system that does not answer.
 const MAX_STOP_TIME: Duration = Duration::from_secs(1);
 
 /// The origin of a guest.
@@ -48,19 +48,19 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts threads of each kind, one for each processor.
+    /// Starts one thread per processor for built-in tools, and as many for third-party tools.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let threads = |name: &str| {
-            let mut threads = Builder::new_multi_thread();
+        let start_threads = |name: &str| {
+            let mut builder = Builder::new_multi_thread();
             // tokio would ignore a container's limits, which the process sandbox hides.
-            threads.worker_threads(processors());
+            builder.worker_threads(processors());
             // Requests of a guest go through a socket.
-            threads.enable_io().enable_time();
-            threads.thread_name(name).build()
+            builder.enable_io().enable_time();
+            builder.thread_name(name).build()
         };
         Ok(Self {
-            built_in: Some(threads("skillhost-own")?),
-            third_party: Some(threads("skillhost-call")?),
+            built_in: Some(start_threads("skillhost-own")?),
+            third_party: Some(start_threads("skillhost-call")?),
             running: TaskTracker::new(),
             inline: Mutex::default(),
             stop: CancellationToken::new(),
@@ -165,7 +165,7 @@ fn failed(why: &dyn std::fmt::Display) -> ErrorData {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // Does not wait, because the code that drops it may be asynchronous.
+        // Does not wait for the threads, because asynchronous code may drop this value.
         for threads in [self.built_in.take(), self.third_party.take()] {
             threads.into_iter().for_each(Runtime::shutdown_background);
         }
@@ -214,7 +214,7 @@ mod tests {
     async fn runs_second_call_on_another_thread() {
         let calls = Calls::start().unwrap();
         let (end, ended) = oneshot::channel();
-        let beside = async {
+        let second_call = async {
             let thread = calls
                 .run(Guest::ThirdParty, current_thread())
                 .await
@@ -222,7 +222,7 @@ mod tests {
             end.send(()).unwrap();
             thread
         };
-        let (first, second) = tokio::join!(calls.run(Guest::ThirdParty, ended), beside);
+        let (first, second) = tokio::join!(calls.run(Guest::ThirdParty, ended), second_call);
         assert!(first.unwrap().is_ok());
         assert_ne!(second, thread::current().id());
         assert_eq!(

@@ -17,7 +17,7 @@ const SESSION: &str = "allow for this session";
 const ALWAYS: &str = "always allow";
 const DENY: &str = "deny";
 
-/// An [`Asker`] of the person behind a client.
+/// An [`Asker`] that asks the person behind a client.
 pub(crate) struct ClientAsker {
     peer: Peer<RoleServer>,
     /// Cancelled when the client can no longer answer.

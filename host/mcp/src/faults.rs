@@ -43,7 +43,7 @@ pub(crate) struct FaultLog(Mutex<Faults>);
 #[derive(Debug, Default)]
 struct Faults {
     skills: BTreeMap<String, SkillFault>,
-    /// The last line in the log.
+    /// The line that was logged last.
     last_line: String,
 }
 
@@ -67,7 +67,7 @@ impl SkillFault {
 }
 
 impl FaultLog {
-    /// Remembers a skill's fault, and logs it at level `info`.
+    /// Remembers a skill's fault. Logs a new fault at level `info`.
     pub(crate) fn set(&self, skill: &str, fault: SkillFault, detail: &str) {
         let mut faults = self.faults();
         if faults.skills.get(skill) == Some(&fault) || faults.skills.len() >= MAX_SKILLS {

@@ -36,7 +36,8 @@ pub struct LiveSettings {
     pub files: Vec<WatchedFile>,
     /// The function that adds the current settings to a builder.
     pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<ReadSettings> + Send + Sync>,
-    /// The function that finds what the operator denies. It needs no other setting.
+    /// The function that finds what the operator denies. It works even if other settings are
+    /// invalid.
     pub denied: Box<FindDenied>,
 }
 
@@ -97,7 +98,7 @@ pub struct LiveHost {
 /// The progress of [`LiveHost::load`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Loading {
-    /// The offer is not known yet, so no later one can be compared with it.
+    /// The offer is not known yet, so a change of it cannot be noticed.
     Started,
     /// The offer is known. It may lack components that are being compiled.
     Offered,
@@ -129,8 +130,8 @@ pub struct ChangedLists {
 impl Changes {
     /// Returns the lists that have changed since an earlier time.
     ///
-    /// Every change of skills may change the tools and prompts in a scope. They count as changed,
-    /// without a comparison.
+    /// In a scope, every change of skills may change the tools and prompts. They are not compared,
+    /// but reported as changed.
     pub fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
         let resources = self.resources != earlier.resources;
         let by_skills = resources && scope.is_some();
@@ -214,7 +215,7 @@ impl LiveHost {
         &self.faults
     }
 
-    /// Logs that the skills do not fit the prompt, but only once.
+    /// Logs, only once, that the skills do not fit into the prompt.
     pub(crate) fn warn_of_cut_prompt(&self, section: &prompt::Section) {
         if let Some(warning) = section.warning() {
             self.prompt_warning
@@ -483,7 +484,8 @@ impl LiveHost {
         }
     }
 
-    /// Begins a call of built-in tools, which runs whether or not anybody waits for its end.
+    /// Begins a call of built-in tools, which runs even while nobody waits for its end. If the
+    /// returned value is dropped, the call stops at its next turn.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -703,7 +705,7 @@ pub(crate) fn has_prompt(host: &Host) -> bool {
     skills.any(|skill| prompt::has_any(&[skill]))
 }
 
-/// Runs long work on a thread of its own.
+/// Runs long work on a thread for blocking work.
 async fn run_on_thread<T: Send + 'static>(
     work: impl FnOnce(tokio::runtime::Handle) -> T + Send + 'static,
 ) -> anyhow::Result<T> {

@@ -9,8 +9,9 @@ use skillhost_skills::text::raw_json::RawJson;
 use crate::subscriptions::LISTEN;
 use crate::values;
 
-/// The maximum number of bytes of an id or a progress token, as they are sent. Guards against: a
-/// label as large as a message, which is repeated with every progress report.
+/// The maximum size of a label as it is sent, with its quotes and escapes, in bytes. A label is an
+/// id or a progress token. Guards against: a label as large as a message, which would be repeated
+/// with every progress report.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
 /// The maximum number of values in a message, twice as many as the arguments of a tool may have.

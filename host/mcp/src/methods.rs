@@ -6,8 +6,8 @@ use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 /// The method that calls a tool.
 pub(crate) const CALL: &str = "tools/call";
 
-/// The methods for which rmcp parses the parameters. If rmcp cannot parse a request for one of them,
-/// the parameters are invalid.
+/// The methods for which rmcp parses the parameters. If rmcp cannot parse a request for one of
+/// them, the parameters are invalid.
 const METHODS_WITH_PARAMETERS: [&str; 16] = [
     "initialize",
     "completion/complete",

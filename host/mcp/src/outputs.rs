@@ -1,5 +1,5 @@
-//! The files that a call made or changed, as embedded resources of its answer. The answer's
-//! text lists all of them; the resources have their contents, up to a limit.
+//! The files that a call created or changed, as embedded resources of its answer. The answer's text
+//! lists all of them; the resources have their contents, up to a limit.
 
 use std::fmt;
 
@@ -10,15 +10,17 @@ use skillhost::OutputFiles;
 
 use super::resources::uri;
 
-/// The maximum number of bytes of files in an answer, with their URIs. Guards against: a script
-/// that fills a model's context with files, because some clients show the model every resource.
+/// The maximum size of an answer's files together with their URIs, in bytes. Guards against: a
+/// script that fills a model's context with files, because some clients show the model every
+/// resource.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The maximum number of files in an answer. Guards against: a script that makes many empty files.
+/// The maximum number of files in an answer. Guards against: a script that creates many empty
+/// files.
 const MAX_FILES: usize = 100;
 
-/// The URI of a file that a call made. It has another scheme than skills, because no client can
-/// read the file again: only this answer has it.
+/// The URI of a file that a call created or changed. Its scheme is not that of skills' files,
+/// because no client can read the file at this URI: only the answer contains it.
 struct OutputUri<'a>(&'a str);
 
 impl fmt::Display for OutputUri<'_> {
@@ -28,8 +30,8 @@ impl fmt::Display for OutputUri<'_> {
     }
 }
 
-/// Returns the first files as blocks, in their order. Leaves out each file that does not fit
-/// into the remaining bytes.
+/// Returns at most [`MAX_FILES`] files as content blocks, in their order. Leaves out a file without
+/// stored bytes, and a file that no longer fits into [`MAX_BYTES`].
 pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
     let mut remaining = MAX_BYTES;
     let blocks = files.files.iter().filter_map(|file| {

@@ -17,7 +17,7 @@ const PAGE_ENTRIES: usize = 100;
 /// descriptions, which fill a client's buffers with few entries.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
 
-/// The bytes of a page's entries in JSON.
+/// The size of a page's entries in JSON, and its maximum, in bytes.
 pub(crate) struct PageSize {
     bytes: usize,
     max: usize,
@@ -28,7 +28,7 @@ impl PageSize {
         Self { bytes: 0, max }
     }
 
-    /// Adds an entry of this size. Returns false if the page must end before it. The first
+    /// Adds an entry of this size. Returns false if the page must end before this entry. The first
     /// entry always fits.
     pub(crate) fn add(&mut self, entry: usize) -> bool {
         // One more byte for a comma.
@@ -67,9 +67,9 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
 /// The number of a cursor's digits that identify the listing.
 const LISTING_DIGITS: usize = 16;
 
-/// Returns one page of `items`, and the cursor of the next page if there is one. The entries
-/// of a page have at most `max_bytes`; a larger entry has a page of its own. A cursor is valid
-/// only for a listing with the same names.
+/// Returns one page of `items`, and the cursor of the next page if there is one. The entries of a
+/// page have at most `max_bytes` in JSON; a larger entry gets its own page. A cursor is valid only
+/// for a listing with the same names.
 pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,

@@ -1,5 +1,5 @@
 //! `prompts/list` and `prompts/get`: one prompt, which lists the skills for a model. Without
-//! skills it is not offered.
+//! skills, the prompt is not offered.
 
 use rmcp::model::{
     ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult, PaginatedRequestParams,

@@ -34,10 +34,10 @@ use skillhost::{
 use skillhost_sandbox::granted_skills::opaque_cursor;
 use skillhost_skills::text::media_type;
 
-/// The maximum number of resources of a page, with about 200 bytes each. A page of longer
-/// resources ends earlier, at its [maximum of bytes](super::page::PAGE_BYTES). Guards against: a
-/// listing that fills a client's buffers. Pages are not small either, because a client may stop
-/// after 64 of them.
+/// The maximum number of resources of a page, with about 200 bytes each. A page of longer resources
+/// ends earlier, at its [maximum size](super::page::PAGE_BYTES). Guards against: a listing that
+/// fills a client's buffers. Pages are not small either, because a client may stop after 64 of
+/// them.
 const PAGE_RESOURCES: usize = 1_000;
 
 /// The maximum number of skills that are read for a page, each by a call. Guards against: a listing
@@ -84,7 +84,7 @@ pub(crate) async fn list(
         if found == PAGE_RESOURCES {
             break skills.into_next_name().or(next);
         }
-        // Assumes that further resources take as many skills each as those that were found.
+        // Assumes that the next skills have as many resources as those that were read.
         let wanted = ((PAGE_RESOURCES - found) * skills_read).div_ceil(found.max(1));
         let wanted = if found == 0 { MAX_SKILLS_READ } else { wanted };
         let Some((skill, files)) = skills.next(wanted).await? else {
@@ -413,7 +413,7 @@ pub(super) fn read_error(code: ErrorCode, uri: &str, error: &ResourceError) -> E
     }
 }
 
-/// Returns an error if the host cannot read any skill now.
+/// Returns the error to send if `error` means that the host cannot read any skill now.
 pub(super) fn check_host(error: &ResourceError) -> Result<(), ErrorData> {
     match error {
         ResourceError::Stopped(Stop::Busy | Stop::HostMemory | Stop::NotRecorded) => {

@@ -2,7 +2,7 @@
 //!
 //! An entry has a skill's frontmatter, and all of its files with their current digests and
 //! sizes. The listing changes the frontmatter so that every client accepts it, and `skills/get`
-//! returns it as the author wrote it; see [`entry`]. The listing leaves out unlisted skills, and
+//! returns it as the author wrote it; see [`entry`]. The listing leaves out unlisted skills, but
 //! `skills/get` returns them. The log has one line for the operator about skills without an entry.
 
 mod entry;
@@ -27,8 +27,8 @@ use skillhost::{Caller, ResourceError, SkillFiles, SkillResources, Unlisted};
 use skillhost_sandbox::granted_skills::opaque_cursor;
 
 /// The maximum number of entries of a page. A page of long entries ends earlier, at its [maximum
-/// of bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers.
-/// Pages are not small either, because a client may stop after 64 of them.
+/// size](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. Pages
+/// are not small either, because a client may stop after 64 of them.
 const PAGE_SKILLS: usize = 200;
 
 /// The number of files after which a page ends. Each takes about 150 bytes. Guards against:

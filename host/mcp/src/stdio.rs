@@ -6,8 +6,8 @@
 //! queued here. The invariants:
 //!
 //! - The length of a line is limited. A line is read only when the previous message has its slot.
-//!   At most 128 requests and refused lines have a slot, from the line until the response is
-//!   written. Their responses share 256 MiB.
+//!   At most 128 requests and refused lines have a slot at a time. They keep it until the response
+//!   is written. Their responses share 256 MiB.
 //! - `InFlight` has each request that rmcp handles under its id, and no two have the same id. A
 //!   request leaves it when rmcp hands its response to `StdioTransport::send`. rmcp sends exactly
 //!   one response for each request, even if the request is cancelled or its handler panics. So no
@@ -49,7 +49,7 @@ use stream::{InputStream, OutputStream};
 use transport::{CancellableHandler, StdioTransport};
 use writer::MessageWriter;
 
-/// The time that calls in flight have to end once a shutdown has begun.
+/// The time in which calls in flight can still finish after a shutdown begins.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, as [`serve`] does. Stops

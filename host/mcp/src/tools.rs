@@ -1,10 +1,10 @@
 //! `tools/list` and `tools/call`: definitions and outcomes in the form of the protocol.
 //!
-//! An answer is sent once, as the text that the model reads. If the text is the tool's whole
-//! record, the tool declares its output schema, and the record is sent as structured content too.
-//! Any other tool declares none, because the protocol would then require the record beside the
-//! text, and a file would be sent twice. Omitting the file's text from the record does not help:
-//! clients that show structured content instead of text would not show the file.
+//! An answer is sent as the text that the model reads. If this text is the tool's whole record, the
+//! tool declares its output schema, and the record is sent as structured content too. Any other
+//! tool declares no output schema. With one, the protocol would require the record beside the text,
+//! and a file would be sent twice. Omitting the file's text from the record does not help: clients
+//! that show structured content instead of text would not show the file.
 //!
 //! The second block is a note, if the answer is large. Files that a call changed follow as embedded
 //! resources. The last blocks are a note on text that other hosts replace, and a note on the
@@ -27,11 +27,11 @@ use skillhost::exchange::LARGEST_RESULT;
 use skillhost::{AnswerBound, CallError, Caller, Definition, Output};
 
 /// The maximum number of values in a record that is sent as structured content. Guards against: a
-/// record of brackets, which takes fifty times its size once it is parsed.
+/// record that consists of brackets, which takes fifty times its size once it is parsed.
 const MAX_RECORD_VALUES: usize = 200_000;
 
-/// The longest time that an answer waits for the note on scripts. Guards against: a tool
-/// that checks scripts without end, or waits for its turn.
+/// The longest time that an answer waits for the note on scripts. Guards against: a tool that
+/// checks scripts endlessly, or waits long for its turn.
 const MAX_NOTE_TIME: Duration = Duration::from_secs(1);
 
 /// Returns a page of the current tools.
@@ -58,8 +58,8 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-/// Calls a tool. Only an unknown tool is an error of the protocol. A failure, an exceeded
-/// limit or a missing grant is a result.
+/// Calls a tool. Of the [`CallError`]s, only an unknown tool becomes an error of the protocol. A
+/// failure, an exceeded limit or a missing grant becomes a result.
 pub(crate) async fn call(
     live: &ClientView<'_>,
     request: CallToolRequestParams,
@@ -128,8 +128,8 @@ async fn failed(live: &ClientView<'_>, error: CallError, bound: &AnswerBound) ->
     failure(texts.chain(help.await.unwrap_or_default()))
 }
 
-/// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
-/// given one, unless the call cannot be recorded.
+/// Records a call with unreadable parameters as refused. Returns the error to send: `error`, unless
+/// the call cannot be recorded.
 pub(crate) async fn refuse_unreadable(
     live: &ClientView<'_>,
     parameters: Option<&Value>,
@@ -146,11 +146,12 @@ pub(crate) async fn refuse_unreadable(
             ErrorData::internal_error(unrecorded.to_string(), None)
         }
         Ok(_) => error,
-        Err(ending) => ending,
+        Err(not_run) => not_run,
     }
 }
 
-/// Returns the bytes of a definition in JSON, without the few that all definitions have in common.
+/// Returns the size of a definition in JSON, without the few bytes that all definitions have in
+/// common.
 fn json_bytes_of(definition: &Definition) -> usize {
     let texts = [&definition.name, &definition.title, &definition.description];
     let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);

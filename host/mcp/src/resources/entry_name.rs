@@ -18,7 +18,8 @@ pub(crate) fn is_name(name: &str) -> bool {
         })
 }
 
-/// Returns the name in the entry of a skill: its `name`, or else its folder's name.
+/// Returns the name in the entry of a skill: the first of its `name`, its full name and its
+/// folder's name that the extension accepts.
 pub(crate) fn entry_name<'a>(skill: &'a str, front: &'a Frontmatter) -> Option<&'a str> {
     let name_field = front.name.as_ref().map(|name| name.value.as_str());
     // A skill is named after its path, with dots, if another skill already has its folder's name.

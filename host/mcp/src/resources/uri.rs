@@ -22,15 +22,20 @@ pub(crate) struct SkillUri {
 /// The reason why text is not the URI of a skill's file or folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UriError {
-    #[error("it does not start with `skill://` in lower case")]
+    #[error("the URI does not start with `skill://` in lower case")]
     Scheme,
-    #[error("it is too long")]
+    #[error("the URI is too long")]
     TooLong,
-    #[error("it has no valid skill name")]
+    #[error("the URI has no valid skill name")]
     Skill,
-    #[error("a name in its path is empty, `.` or `..`, or has a character that is not allowed")]
+    #[error(
+        "a name in the URI's path is empty, `.` or `..`, or has a character that is not allowed"
+    )]
     Path,
-    #[error("a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8")]
+    #[error(
+        "a percent sign is not followed by two hexadecimal digits, or the decoded bytes are not \
+         UTF-8"
+    )]
     Encoding,
     #[error("the only accepted spelling is `{0}`")]
     Spelling(String),

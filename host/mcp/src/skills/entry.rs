@@ -27,9 +27,9 @@ const MAX_COMPATIBILITY: usize = 500;
 pub(super) type Fault = (SkillFault, String);
 
 /// The reason why a skill has no name that the extension accepts.
-pub(super) const NOT_A_NAME: &str = "neither its `name` nor its folder's name is 1 to 64 \
-                                     lower-case letters, digits and hyphens, with each hyphen \
-                                     between two others";
+pub(super) const NO_VALID_NAME: &str = "neither its `name` nor its folder's name is 1 to 64 \
+                                        lower-case letters, digits and hyphens, with a letter or \
+                                        digit on each side of every hyphen";
 
 /// The form of a frontmatter.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<
     if name != skill && paths.any(|first| first == Some(&name)) {
         return Err((
             SkillFault::NameCollision,
-            format!("its folder also has `{name}`"),
+            format!("its folder has a file or folder named `{name}`"),
         ));
     }
     let resources = match &files.over {
@@ -109,7 +109,7 @@ fn front(skill: &str, start: &str, form: Form) -> Result<SkillFrontmatter, Fault
     }
     let name = entry_name(skill, &reading.frontmatter);
     let Some(name) = name.or((form == Form::Verbatim).then_some(skill)) else {
-        return Err((SkillFault::FolderName, NOT_A_NAME.to_owned()));
+        return Err((SkillFault::FolderName, NO_VALID_NAME.to_owned()));
     };
     let name = name.to_owned();
     let mut object = match frontmatter::read_json(start) {

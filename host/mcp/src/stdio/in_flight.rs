@@ -41,7 +41,7 @@ pub(crate) struct RequestSlot {
     /// `None` once a cancelled request has ended, because it gets no answer.
     permit: Option<OwnedSemaphorePermit>,
     cancelled: CancellationToken,
-    /// The memory for its answer, until that is written.
+    /// The memory for the request's answer, until the answer is written.
     lease: Arc<AnswerLease>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct MessageReader {
     pub(crate) writer: MessageWriter,
     /// Cancelled when no more input is read.
     pub(crate) input_closed: CancellationToken,
-    /// True once a session has begun, or a request has come that needs none.
+    /// True once a session has begun, or a request that needs no session has arrived.
     pub(crate) is_open: bool,
     /// True once the client has sent `notifications/initialized`.
     pub(crate) is_initialized: bool,
@@ -70,8 +70,8 @@ impl MessageReader {
         }
     }
 
-    /// Returns whether rmcp gets a message. Before a session, anything but a request would
-    /// make rmcp end the server.
+    /// Returns whether rmcp gets a message. Gives a request its slot, and handles a cancellation
+    /// itself. Before a session, anything but a request would make rmcp end the server.
     async fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
         let kind = match message {
             JsonRpcMessage::Request(request) => {

@@ -96,8 +96,8 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
-/// A handler that leaves cancellation to [`InFlight`] instead of rmcp. It answers each request, even
-/// if the handler inside panics.
+/// A handler that leaves cancellation to [`InFlight`] instead of rmcp. It answers each request,
+/// even if the handler inside panics.
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,

@@ -211,8 +211,8 @@ impl io::Write for OutputLine {
 /// message is the result of a tool, a model reads the error.
 fn too_large(message: ServerJsonRpcMessage, max_bytes: usize) -> ServerJsonRpcMessage {
     let why = format!(
-        "the answer is larger than the {max_bytes} bytes of a message: ask for less, such as a \
-         part of a file with `offset` and `limit` of `read_skill_file`"
+        "the answer is larger than the {max_bytes} bytes that a message may have: ask for less, \
+         such as a part of a file with `offset` and `limit` of `read_skill_file`"
     );
     tracing::warn!("replaced an answer with an error: it is larger than `[stdio]` allows");
     let id = match message {

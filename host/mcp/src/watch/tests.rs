@@ -62,7 +62,7 @@ impl TestRoot {
         root
     }
 
-    /// Returns a watcher that does not run yet.
+    /// Makes the same skills. Returns a watcher of them that does not run yet.
     pub(super) fn prepared(max_watched: usize) -> (Self, Watcher) {
         let folder = tempfile::tempdir().unwrap();
         for skill in 0..5 {

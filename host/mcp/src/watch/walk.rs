@@ -23,7 +23,7 @@ pub(super) struct Task {
     pub(super) depth: usize,
     /// The depth of the deepest folder to visit.
     pub(super) max_depth: usize,
-    /// The time since which changes count.
+    /// The time since which changes are looked for.
     pub(super) since: FileTime,
     pub(super) kind: TaskKind,
 }
@@ -62,7 +62,7 @@ struct Frame {
 /// The folders that are polled.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
-    /// Skills and roots with a folder that is not watched, and the time of the last visit.
+    /// Skills and roots with a folder that is not watched, each with the time of its last visit.
     folders: BTreeMap<PathBuf, FileTime>,
     round: Option<Round>,
 }
@@ -87,7 +87,8 @@ impl Walk {
         }
     }
 
-    /// Adds the folders in a folder. Returns false if it drops some that are beyond the limit.
+    /// Adds the subfolders of a folder. Returns false if it drops some of them because of the
+    /// limit.
     pub(super) fn push(&mut self, path: PathBuf, mut names: Vec<OsString>) -> bool {
         let left = MAX_NAMES - self.names;
         let fits = names.len() <= left;

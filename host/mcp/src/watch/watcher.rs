@@ -37,7 +37,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_DEPTH: usize = 16;
 
 /// The maximum number of new folders that wait for a visit. If there are more, everything is
-/// scanned again. Guards against: folders that are made faster than they are visited.
+/// scanned again. Guards against: folders that are created faster than they are visited.
 const MAX_TASKS: usize = 16_384;
 
 /// The longest time of work before the kernel's events are read again.

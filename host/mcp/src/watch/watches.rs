@@ -11,8 +11,9 @@ use skillhost_skills::inotify::{FolderEvent, Inotify, WatchId};
 
 use super::visit::{FolderId, OpenFolder};
 
-/// The maximum number of folders that the kernel is asked to watch. Guards against: folders that
-/// fill memory. Each takes about 1 KiB in the kernel and 200 bytes in this process.
+/// The maximum number of folders that the kernel is asked to watch. Guards against: skills with so
+/// many folders that their watches fill memory. Each takes about 1 KiB in the kernel and 200 bytes
+/// in this process.
 const MAX_WATCHED: usize = 65_536;
 
 /// The maximum number of folders, if the kernel's limit for a user is unknown.

@@ -326,13 +326,17 @@ fn names_files_that_cannot_be_used() {
         (
             "expired.crt",
             "expired.key",
-            "`expired.crt`: it has expired",
+            "`expired.crt`: a certificate in the file has expired",
         ),
-        ("early.crt", "early.key", "`early.crt`: it is not valid yet"),
+        (
+            "early.crt",
+            "early.key",
+            "`early.crt`: a certificate in the file is not valid yet",
+        ),
         (
             "chain.crt",
             "other.key",
-            "cannot use the certificate `chain.crt`: it has expired",
+            "cannot use the certificate `chain.crt`: a certificate in the file has expired",
         ),
         (
             "server.crt",
@@ -381,11 +385,11 @@ fn names_files_that_cannot_be_used() {
     for (keys, reason) in [
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"past-ca.crt\"",
-            "past-ca.crt`: it has expired",
+            "past-ca.crt`: a certificate in the file has expired",
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"other.crt\"",
-            "other.crt`: it holds a certificate that may not sign certificates of clients",
+            "other.crt`: a certificate in the file may not sign certificates of clients",
         ),
         ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
         (

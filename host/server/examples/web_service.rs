@@ -46,8 +46,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls a tool. The answer is the tool's record, whether it succeeds or fails. A
-/// client that disconnects drops this future, which stops the call.
+/// Calls a tool. Answers with a record in JSON, whether the call succeeds or fails. If the client
+/// disconnects, axum drops this future, which stops the call.
 async fn call(
     State(live): State<Arc<LiveHost>>,
     extract::Path(tool): extract::Path<String>,

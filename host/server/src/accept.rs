@@ -64,7 +64,7 @@ pub(crate) fn names_event_stream(headers: &HeaderMap) -> bool {
     ranges(headers).any(|(range, accepted)| accepted && range.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// Returns whether a body is JSON.
+/// Returns whether the headers say that the body is JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let media_type = headers
         .get(CONTENT_TYPE)

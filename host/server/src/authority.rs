@@ -148,7 +148,7 @@ pub(crate) fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()>
 pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     ensure!(
         is_authority(certificate)? && may_sign_for_clients(certificate),
-        "it holds a certificate that may not sign certificates of clients"
+        "a certificate in the file may not sign certificates of clients"
     );
     Ok(())
 }
@@ -157,16 +157,21 @@ pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Resul
 ///
 /// # Errors
 ///
-/// If it is not a certificate, has expired or is not valid yet.
+/// If the certificate is malformed, has expired or is not valid yet.
 fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
-    let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
+    let parsed =
+        EndEntityCert::try_from(certificate).context("a certificate in the file is malformed")?;
     let usage = KeyUsage::server_auth();
     // webpki checks the time first, then that the certificate is not an authority's, then its
     // issuer.
     let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
     match checked {
-        Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
-        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("it is not valid yet"),
+        Err(webpki::Error::CertExpired { .. }) => {
+            anyhow::bail!("a certificate in the file has expired")
+        }
+        Err(webpki::Error::CertNotValidYet { .. }) => {
+            anyhow::bail!("a certificate in the file is not valid yet")
+        }
         Err(webpki::Error::CaUsedAsEndEntity) => Ok(true),
         _ => Ok(false),
     }

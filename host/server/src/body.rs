@@ -65,7 +65,7 @@ async fn collect(
         if let Some(slot) = slot {
             slot.set_read();
         }
-        // Trailers are no part of the message.
+        // Trailers are not part of the message.
         let Ok(piece) = frame.map_err(|_| BodyError::Aborted)?.into_data() else {
             continue;
         };

@@ -151,7 +151,7 @@ impl Drop for Lease {
 /// The units that clients have of a budget.
 struct ClientUsage {
     /// The number of units that are reserved for each client.
-    own: usize,
+    reserved: usize,
     /// The number of units for whoever asks first.
     common: usize,
     common_used: usize,
@@ -161,10 +161,10 @@ struct ClientUsage {
 impl ClientUsage {
     fn new(capacity: usize, clients: usize) -> Self {
         let clients = clients.max(1);
-        let own = (capacity / CLIENTS_DIVISOR / clients).max(1);
+        let reserved = (capacity / CLIENTS_DIVISOR / clients).max(1);
         Self {
-            own,
-            common: capacity.saturating_sub(own * clients),
+            reserved,
+            common: capacity.saturating_sub(reserved * clients),
             common_used: 0,
             used: HashMap::new(),
         }
@@ -176,7 +176,7 @@ impl ClientUsage {
         let Some(after) = before.checked_add(units) else {
             return false;
         };
-        let more = self.beyond_own(after) - self.beyond_own(before);
+        let more = self.beyond_reserved(after) - self.beyond_reserved(before);
         if more > self.common - self.common_used {
             return false;
         }
@@ -191,7 +191,7 @@ impl ClientUsage {
             return;
         };
         let after = before.saturating_sub(units);
-        self.common_used -= self.beyond_own(before) - self.beyond_own(after);
+        self.common_used -= self.beyond_reserved(before) - self.beyond_reserved(after);
         match after {
             0 => self.used.remove(client),
             _ => self.used.insert(client.clone(), after),
@@ -199,8 +199,8 @@ impl ClientUsage {
     }
 
     /// Returns the number of a client's units beyond its reserved ones.
-    fn beyond_own(&self, units: usize) -> usize {
-        units.saturating_sub(self.own)
+    fn beyond_reserved(&self, units: usize) -> usize {
+        units.saturating_sub(self.reserved)
     }
 }
 

@@ -17,7 +17,7 @@ use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 
 use crate::accept::{EVENT_STREAM, names_event_stream};
-use crate::headers::{FIRST_WITH_METHOD, PROTOCOL_VERSION};
+use crate::headers::{FIRST_REVISION_WITH_METHOD, PROTOCOL_VERSION};
 use skillhost_mcp::Changes;
 
 /// The time after which an idle stream sends a comment. Guards against: a balancer that closes
@@ -29,7 +29,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let version = headers.get(PROTOCOL_VERSION);
     names_event_stream(headers)
-        && version.is_none_or(|version| version.as_bytes() < FIRST_WITH_METHOD.as_bytes())
+        && version.is_none_or(|version| version.as_bytes() < FIRST_REVISION_WITH_METHOD.as_bytes())
 }
 
 /// Returns a response that streams the changes in the client's scope from now on.

@@ -64,15 +64,16 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(100);
 
 /// The maximum number of connections that are taken from the system's queue at the end of a
-/// shutdown's grace. The queue is no longer. Guards against: a flood that delays the shutdown.
+/// shutdown's grace: as many as the queue can hold. Guards against: a flood that delays the
+/// shutdown.
 const MAX_QUEUED: usize = 1024;
 
-/// The pause between two checks of a connection that may not send another request. Guards against: a
-/// shutdown that waits for a request which never becomes complete.
+/// The pause between two checks of a connection on which no further request is accepted. Guards
+/// against: a shutdown that waits for a request which never becomes complete.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The number of such pauses without a written byte after which a connection is closed, if bytes
-/// wait for the peer. Guards against: a shutdown that waits for a peer which reads nothing.
+/// The number of consecutive pauses after which a connection is closed if bytes wait for the peer
+/// and none was written. Guards against: a shutdown that waits for a peer which reads nothing.
 ///
 /// Linux accepts more bytes only once a third of its full buffer is free. The buffer has up to
 /// 4 MiB, so a peer that reads 300 KB/s needs five seconds.
@@ -115,7 +116,7 @@ impl Acceptor {
                 Err(error) => self.pause_after(&error).await,
             }
         }
-        // The system has accepted these already, and would reset them.
+        // The system has already accepted these connections, and would reset them.
         for _ in 0..MAX_QUEUED {
             let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, listeners.accept()).await else {
                 break;
@@ -199,7 +200,7 @@ impl Acceptor {
                     let _ = AbortOnDropHandle::new(runtime.spawn(served.in_current_span())).await;
                 }
                 Ok(Err(error)) => tracing::info!("the connection ended: {error}"),
-                Err(_) => tracing::info!("the connection ended: it sent nothing"),
+                Err(_) => tracing::info!("the connection ended: the peer sent nothing"),
             }
         };
         async move {
@@ -298,7 +299,9 @@ impl HttpConnection {
                 let chain = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
                 let certificate = chain.as_deref().map(|chain| tls.verify(chain));
                 if certificate.as_ref().is_some_and(Option::is_none) {
-                    tracing::info!("connection closed: its certificate is no longer valid");
+                    tracing::info!(
+                        "closed the connection: the peer's certificate is no longer valid"
+                    );
                     return;
                 }
                 let names = tls::certificate_names(chain.as_deref());
@@ -306,7 +309,9 @@ impl HttpConnection {
                 let answering = self.answer(stream, names, progress, true);
                 let ending = async {
                     tls.until_refused(certificate.flatten()).await;
-                    tracing::info!("closing the connection: its certificate is no longer valid");
+                    tracing::info!(
+                        "closing the connection: the peer's certificate is no longer valid"
+                    );
                     end.cancel();
                     std::future::pending().await
                 };

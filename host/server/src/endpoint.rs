@@ -36,8 +36,9 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 
-/// The maximum number of bytes that are read of a body from a client over its budget. The refusal
-/// needs the id of the message in it. Guards against: a client that continues to send.
+/// The maximum number of bytes that are read of a body if its client is over its budget. The
+/// refusal needs the id of the message in the body. Guards against: a client that continues to
+/// send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
 /// The header `Accept` that rmcp requires.
@@ -66,7 +67,7 @@ struct RequestHead {
     may_use_session: bool,
 }
 
-/// A message to rmcp, with what its response needs.
+/// A message to rmcp, with the data that its response needs.
 struct Message {
     is_json: bool,
     is_subscription: bool,
@@ -306,7 +307,7 @@ impl<S: ServerHandler> Endpoint<S> {
             _ => response,
         };
         let mut response = refusal_into_error(response, || request_id(&message.body)).await;
-        // A response of known length is not a stream. A refusal replaces it if the budget has too
+        // A response of known length is not a stream. It becomes a refusal if the budget has too
         // few bytes for it, or had too few when rmcp made the answer.
         if let Some(length) = response.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
@@ -457,7 +458,7 @@ mod tests {
     use crate::Server;
     use crate::response_budget::tests::take_turns;
 
-    /// Counts pings, and never answers them.
+    /// A handler that counts pings, and never answers them.
     #[derive(Clone, Default)]
     struct PingCounter(Arc<AtomicUsize>);
 

@@ -204,8 +204,8 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     response.map(|body| inspect(body, count_bytes))
 }
 
-/// Returns a function that counts bytes for a client: its argument, the bytes of a response, and
-/// all bytes that the connection has received since the last count.
+/// Returns a function that counts bytes for a client: the bytes of a response, which are its
+/// argument, and all bytes that the connection has received since the last count.
 fn byte_counter(
     client: &Arc<Client>,
     slot: Option<&Arc<ConnectionSlot>>,
@@ -301,7 +301,7 @@ pub(crate) async fn count(
     } else {
         and_close(refusal(
             StatusCode::BAD_REQUEST,
-            "the only transfer encoding is `Transfer-Encoding: chunked`\n",
+            "the only supported transfer encoding is `chunked`\n",
         ))
     };
     if let Some(slot) = slot.filter(|_| response.extensions().get::<ForClient>().is_none()) {

@@ -12,14 +12,14 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The first revision whose requests name their method in a header.
-pub(crate) const FIRST_WITH_METHOD: &str = "2026-07-28";
+pub(crate) const FIRST_REVISION_WITH_METHOD: &str = "2026-07-28";
 
 /// Returns the method that a request names in a header. Returns `None` in older revisions: there,
 /// rmcp does not compare the header with the message, so it may be wrong.
 pub(crate) fn method(headers: &HeaderMap) -> Option<&HeaderValue> {
     let version = headers.get(PROTOCOL_VERSION)?.to_str().ok()?;
     let method = headers.get(METHOD);
-    method.filter(|_| version >= FIRST_WITH_METHOD)
+    method.filter(|_| version >= FIRST_REVISION_WITH_METHOD)
 }
 
 #[cfg(test)]

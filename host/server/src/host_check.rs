@@ -1,6 +1,6 @@
 //! Checks of `Host` and `Origin`: the server's name in a request, and the web page that sent the
-//! request. Guards against: a page that makes a browser call a server which only its user can
-//! reach.
+//! request. Guards against: a page that makes a browser call a server which only the browser's user
+//! can reach.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -61,14 +61,15 @@ impl HostCheck {
             !(ip.is_unspecified() && hosts.is_empty()),
             "a server that listens on every address needs its names in `allowed_hosts`"
         );
-        let own: &[&str] = if ip.is_loopback() {
+        let loopback_names: &[&str] = if ip.is_loopback() {
             &["localhost", "127.0.0.1", "::1"]
         } else {
             &[]
         };
-        let own = own.iter().map(|name| (*name).to_owned());
-        let own = own.chain((!ip.is_unspecified()).then(|| ip.to_string()));
-        let hosts = hosts.iter().cloned().chain(own).map(|host| {
+        let loopback_names = loopback_names.iter().map(|name| (*name).to_owned());
+        let address_name = (!ip.is_unspecified()).then(|| ip.to_string());
+        let own_names = loopback_names.chain(address_name);
+        let hosts = hosts.iter().cloned().chain(own_names).map(|host| {
             Name::parse(&host).ok_or_else(|| {
                 anyhow::anyhow!(
                     "`{}` is not a valid host: expected a name or an address, with or without a port",
@@ -125,7 +126,7 @@ impl HostCheck {
             Some(Some(value)) => {
                 let origin = text(value).and_then(Origin::parse);
                 let origin = origin.ok_or(HostCheckError::Origin)?;
-                if self.is_own(&origin, &host) {
+                if self.is_own_origin(&origin, &host) {
                     return Ok(None);
                 }
                 let mut allowed = self.origins.iter();
@@ -139,7 +140,7 @@ impl HostCheck {
     }
 
     /// Returns whether an origin is the server's own, if the server's name is `host`.
-    fn is_own(&self, origin: &Origin, host: &Name) -> bool {
+    fn is_own_origin(&self, origin: &Origin, host: &Name) -> bool {
         self.own_schemes.iter().any(|scheme| {
             let own = Origin {
                 scheme: (*scheme).to_owned(),
@@ -157,8 +158,8 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Returns the value of a header, or `Some(None)` if the header is missing. Returns `None` if it
-/// occurs twice.
+/// Returns the value of a header, or `Some(None)` if the header is missing. Returns `None` if the
+/// header occurs more than once.
 fn at_most_one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
@@ -180,8 +181,9 @@ impl Name {
         Self::from_authority(&text.parse().ok()?)
     }
 
-    /// Returns `None` for a host that is neither a name nor an address, for an invalid port, and
-    /// for a user name, which can make one host look like another.
+    /// Returns the name and port in a URI's authority. Returns `None` if the host is neither a name
+    /// nor an address, if the port is invalid, or if there is a user name, which can make one host
+    /// look like another.
     fn from_authority(authority: &Authority) -> Option<Self> {
         let host = authority.host();
         let without_brackets = host

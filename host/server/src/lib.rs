@@ -1,5 +1,5 @@
 //! The HTTP server of skillhost: MCP over streamable HTTP, with clients, limits, metrics, and a
-//! graceful shutdown. Without a token, it listens on loopback only.
+//! graceful shutdown. Without a token or a client, only this machine can reach it.
 //!
 //! The server works with any handler of rmcp. Each request gets a new one, because the server
 //! stores nothing between requests.
@@ -265,7 +265,7 @@ impl Server {
 
     /// Serves requests until the server shuts down. Returns the number of aborted connections.
     ///
-    /// A shutdown waits for the requests in flight, at most `shutdown_time`. A thread of its own
+    /// A shutdown waits for the requests in flight, at most `shutdown_time`. A separate thread
     /// accepts connections and answers probes. The handler runs on the caller's runtime.
     pub async fn serve<S: ServerHandler>(
         self,

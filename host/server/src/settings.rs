@@ -71,8 +71,8 @@ impl TryFrom<String> for SocketMode {
         let is_mode = |bits: &u32| bits & !0o666 == 0 && bits & 0o600 == 0o600;
         bits.filter(is_mode).map(Self).ok_or_else(|| {
             format!(
-                "`{}` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", \
-                 every user",
+                "`{}` is not a valid mode of a socket: expected a mode from \"0600\" (only its \
+                 owner) to \"0666\" (every user)",
                 text.escape_debug()
             )
         })

@@ -1,10 +1,11 @@
 //! The slots of connections. When all are in use, a new connection evicts an unprotected one.
 //!
-//! Unprotected connections are in one of four stages: a request is in progress, nothing has
-//! arrived, no whole request has arrived, or the last request had no token and has its response.
-//! The first of these stages that has more than half of the connections in it and the later ones
-//! loses its oldest. So a flood mostly evicts its own connections, whatever they send, and a new
-//! peer has time for its handshake and its request.
+//! An unprotected connection is in one of four stages: a request is in progress; nothing has
+//! arrived; a part of the first request has arrived; or the last request had no token and has its
+//! response. The stages are tried in this order. A stage is spared if it has at most half of the
+//! connections in it and the later stages. The first stage that is not spared loses its oldest
+//! connection. So a flood mostly evicts its own connections, whatever they send, and a new peer has
+//! time for its handshake and its request.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -24,8 +25,8 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The maximum size of the reserve: the slots that no connection can protect. Guards against:
-/// clients that protect all slots and leave none for probes.
+/// The maximum size of the reserve: the number of slots that always stay unprotected. Guards
+/// against: clients that protect all slots and leave none for probes.
 const MAX_RESERVE: usize = 16;
 
 /// The number of all slots divided by this is the reserve, at most [`MAX_RESERVE`].
@@ -35,17 +36,17 @@ const RESERVE_DIVISOR: usize = 4;
 /// address or user. Guards against: one peer that takes all slots.
 const PEER_DIVISOR: usize = 2;
 
-/// The number of connections in a stage and the later ones, divided by this, is the number of those
-/// in the stage that are spared.
+/// The divisor for sparing a stage: it is spared if it has at most `n / SPARED_DIVISOR`
+/// connections, where `n` counts those in it and in the later stages.
 const SPARED_DIVISOR: usize = 2;
 
 /// The maximum number of bytes that may arrive without a request or a part of a body. It is more
-/// than a connection reads ahead. Guards against: the size of a chunk with zeros or blanks without
-/// end, which hyper reads byte by byte.
+/// than a connection reads ahead. Guards against: a chunk whose size has endless zeros or blanks,
+/// which hyper reads byte by byte.
 const MAX_UNREAD_BYTES: usize = 256 << 10;
 
-/// The minimum peak of connections for a notification when most of them have ended. The memory of
-/// fewer connections is not worth returning to the system.
+/// The smallest peak of connections that leads to a notification when most of them have ended. The
+/// memory of fewer connections is not worth returning to the system.
 const MANY_CONNECTIONS: usize = 16;
 
 /// The number of leading bits of an IPv6 address that identify one peer. A host chooses the other
@@ -356,8 +357,8 @@ impl ConnectionSlot {
         self.peer
     }
 
-    /// Adds bytes that the next [`take_received`](Self::take_received) returns. Returns false if too
-    /// many have arrived without a request or a part of a body.
+    /// Adds to the number of bytes that the next [`take_received`](Self::take_received) returns.
+    /// Returns false if too many have arrived without a request or a part of a body.
     pub(crate) fn add_received(&self, bytes: usize) -> bool {
         self.uncounted.fetch_add(bytes, Ordering::Relaxed);
         self.unread.fetch_add(bytes, Ordering::Relaxed) + bytes <= MAX_UNREAD_BYTES

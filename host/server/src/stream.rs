@@ -38,7 +38,7 @@ impl Stream {
         })
     }
 
-    /// Sends small writes without delay.
+    /// Makes the system send small writes without delay.
     pub(crate) fn set_no_delay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
@@ -82,7 +82,7 @@ impl Stream {
             .await;
     }
 
-    /// Waits until the stream is in a state, or fails.
+    /// Waits until the stream is in this state, or has failed.
     async fn reached(&self, interest: Interest, is_reached: fn(Ready) -> bool) {
         // Another handle reads and writes. Clear the readiness to wait for the next event.
         let clear = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());

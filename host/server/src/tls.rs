@@ -27,16 +27,18 @@ use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, c
 /// The maximum number of bytes of a file. Guards against: a large file of another kind.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The maximum bytes of the certificates, and of the names of authorities, that the server sends.
-/// Guards against: files with which no client in Java connects. Java accepts messages of 32 KiB
-/// (`jdk.tls.maxHandshakeMessageSize`), rustls of 64 KiB, and OpenSSL of 100 KB.
+/// The maximum size of the certificates that the server sends, in bytes, and also of the names of
+/// authorities that it sends. Guards against: files with which no client in Java connects. Java
+/// accepts messages of 32 KiB (`jdk.tls.maxHandshakeMessageSize`), rustls of 64 KiB, and OpenSSL of
+/// 100 KB.
 const MAX_SENT_BYTES: usize = 30 << 10;
 
 /// The maximum number of certificates that the server sends. Guards against: a file with which no
 /// client in Java connects, because Java accepts ten.
 const MAX_SENT_CERTIFICATES: usize = 10;
 
-/// The maximum bytes before a name in a list of authorities: its length, and the start of its DER.
+/// The maximum number of bytes before a name in a list of authorities: its length, and the start of
+/// its DER.
 const MAX_NAME_HEADER: usize = 6;
 
 /// The time between two scans of the files.
@@ -81,8 +83,8 @@ type FileStates = Vec<Option<[i64; 6]>>;
 impl TlsFiles {
     /// Returns the paths.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        let both = [&*self.certificate, &*self.key].into_iter();
-        both.chain(self.client_ca.as_deref())
+        let identity = [&*self.certificate, &*self.key].into_iter();
+        identity.chain(self.client_ca.as_deref())
     }
 
     fn states(&self) -> FileStates {

@@ -14,16 +14,16 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use skillhost::Trust;
 
-/// The number of attempts to lock the folder. Guards against: a server that removes the socket of
-/// another, if both start at once.
+/// The maximum number of attempts to lock the folder. Guards against: a process that never releases
+/// its lock.
 const LOCK_ATTEMPTS: usize = 50;
 
 /// The pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on a Unix socket, and gives its file this mode. Fails if a user outside `trust` could
-/// replace the file, because the path is used again: to set the mode, and to remove the file at the
-/// end.
+/// replace the file, because the path is used again: to set the mode, and to remove the file when
+/// the server ends.
 pub(crate) fn bind(
     path: &Path,
     mode: u32,
@@ -45,10 +45,10 @@ pub(crate) fn bind(
     rustix::fs::fchmod(&socket, mode)?;
     let bound = rustix::net::bind(&socket, &address);
     bound.with_context(|| match lock {
-        Some(_) => "cannot bind it",
-        None => "cannot replace it: another process has locked its folder",
+        Some(_) => "cannot bind the socket",
+        None => "cannot replace the socket: another process has locked its folder",
     })?;
-    set_mode(path, mode).context("cannot set its mode")?;
+    set_mode(path, mode).context("cannot set the mode of the socket")?;
     rustix::net::listen(&socket, backlog)?;
     Ok(socket.into())
 }
@@ -59,15 +59,15 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket?)
 }
 
-/// Sets the mode of a socket, which the process's umask may have narrowed. Guards against: a
-/// symlink in its place.
+/// Sets the mode of a socket's file, because the process's umask may have removed some of its bits.
+/// Guards against: a symlink in place of the socket.
 fn set_mode(path: &Path, mode: Mode) -> anyhow::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let socket = rustix::fs::open(path, flags, Mode::empty())?;
     let status = rustix::fs::fstat(&socket)?;
     ensure!(
         FileType::from_raw_mode(status.st_mode) == FileType::Socket,
-        "another file has taken its place"
+        "another file is at the path of the socket"
     );
     if Mode::from_raw_mode(status.st_mode) != mode {
         let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
@@ -76,12 +76,13 @@ fn set_mode(path: &Path, mode: Mode) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Locks a socket's folder against other servers that start, until the lock is dropped. Returns
-/// `None` if another process does not release its lock: whoever may read the folder can lock it.
+/// Locks a socket's folder until the returned lock is dropped. Guards against: a server that
+/// removes the socket of another that starts at the same time. Returns `None` if another process
+/// keeps the folder locked, which needs only the right to read the folder.
 fn lock_folder(path: &Path) -> anyhow::Result<Option<OwnedFd>> {
     // A path without a folder has an empty parent.
     let folder = Path::new(".").join(path.parent().unwrap_or(Path::new("")));
-    let open = || -> io::Result<Option<OwnedFd>> {
+    let open_and_lock = || -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&folder, flags, Mode::empty())?;
         for _ in 0..LOCK_ATTEMPTS {
@@ -92,7 +93,7 @@ fn lock_folder(path: &Path) -> anyhow::Result<Option<OwnedFd>> {
         }
         Ok(None)
     };
-    open().with_context(|| format!("cannot use the folder `{}`", folder.display()))
+    open_and_lock().with_context(|| format!("cannot use the folder `{}`", folder.display()))
 }
 
 /// Removes the socket at a path if nobody listens on it.
@@ -179,14 +180,14 @@ mod tests {
             (&"x".repeat(108), "longer than 107 bytes"),
         ] {
             let path = folder.path().join(name);
-            let made = match name {
+            let created = match name {
                 "file" => std::fs::write(&path, "kept").map(|()| None),
                 "folder" => std::fs::create_dir(&path).map(|()| None),
                 "link" => std::os::unix::fs::symlink("socket", &path).map(|()| None),
                 "datagrams" => UnixDatagram::bind(&path).map(Some),
                 _ => Ok(None),
             };
-            let datagrams = made.unwrap();
+            let datagrams = created.unwrap();
             let refusal = refusal(&path);
             assert!(refusal.contains(reason), "{name}: {refusal}");
             let is_there = name.len() < 20 && !name.contains('/');

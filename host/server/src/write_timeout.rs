@@ -23,7 +23,7 @@ pub(crate) struct WriteTimeout<S> {
     period: Duration,
     /// The end of the current period, while bytes wait for the peer.
     timer: Pin<Box<Sleep>>,
-    /// The bytes that the peer read in this period. `None` while no bytes wait.
+    /// The number of bytes that the peer read in this period. `None` while no bytes wait.
     read: Option<usize>,
     /// True while bytes wait for the peer.
     has_unwritten: Arc<AtomicBool>,

@@ -34,15 +34,15 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[http]\nsocket_mode = \"0777\"",
-            "`skillhost.toml`, line 2: `0777` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+            "`skillhost.toml`, line 2: `0777` is not a valid mode of a socket: expected a mode from \"0600\" (only its owner) to \"0666\" (every user)",
         ),
         (
             "[http]\nsocket_mode = \"0466\"",
-            "`skillhost.toml`, line 2: `0466` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+            "`skillhost.toml`, line 2: `0466` is not a valid mode of a socket: expected a mode from \"0600\" (only its owner) to \"0666\" (every user)",
         ),
         (
             "[http]\nsocket_mode = \"+660\"",
-            "`skillhost.toml`, line 2: `+660` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+            "`skillhost.toml`, line 2: `+660` is not a valid mode of a socket: expected a mode from \"0600\" (only its owner) to \"0666\" (every user)",
         ),
         (
             "[http]\n\nresource = \"mcp.example.com\"",

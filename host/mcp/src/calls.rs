@@ -93,7 +93,7 @@ impl Calls {
             let polling =
                 poll_fn(|task| Poll::Ready(self.poll_inline(threads, call.as_mut(), task)));
             if let Some(outcome) = polling.await {
-                let outcome = outcome.map_err(|_| failed(&"it panicked"))?;
+                let outcome = outcome.map_err(|_| log_failure(&"it panicked"))?;
                 return outcome.ok_or_else(shutting_down);
             }
         }
@@ -147,7 +147,7 @@ pub(crate) struct RunningCall<T>(AbortOnDropHandle<Option<T>>);
 impl<T> RunningCall<T> {
     /// Waits for the end of the call.
     pub(crate) async fn finish(self) -> Result<T, ErrorData> {
-        let outcome = self.0.await.map_err(|error| failed(&error))?;
+        let outcome = self.0.await.map_err(|error| log_failure(&error))?;
         outcome.ok_or_else(shutting_down)
     }
 }
@@ -157,8 +157,8 @@ pub(crate) fn shutting_down() -> ErrorData {
     ErrorData::internal_error("the server is shutting down", None)
 }
 
-/// Logs that a call panicked, and returns its error.
-fn failed(why: &dyn std::fmt::Display) -> ErrorData {
+/// Logs that a call panicked. Returns the error to send.
+fn log_failure(why: &dyn std::fmt::Display) -> ErrorData {
     tracing::error!("a call failed inside the host: {why}");
     ErrorData::internal_error("the call failed inside the host", None)
 }

@@ -18,11 +18,11 @@ const DESCRIPTION: &str = "All skills, each with when to use it and how to load 
 
 /// Returns a page of the prompts.
 pub(crate) async fn list(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
-    let host = live.host_to_list().await;
-    let prompts = if live.run_blocking(move || has_prompt(&host)).await? {
+    let host = view.host_to_list().await;
+    let prompts = if view.run_blocking(move || has_prompt(&host)).await? {
         vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")]
     } else {
         Vec::new()
@@ -31,7 +31,7 @@ pub(crate) async fn list(
     let (page, next) = page::cut(
         prompts,
         cursor.as_deref(),
-        live.page_bytes(),
+        view.page_bytes(),
         |prompt| &prompt.name,
         page::json_bytes,
     )?;
@@ -42,23 +42,23 @@ pub(crate) async fn list(
 
 /// Returns a prompt.
 pub(crate) async fn get(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: GetPromptRequestParams,
 ) -> Result<GetPromptResult, ErrorData> {
     let unknown = || ErrorData::invalid_params("unknown prompt", None);
     if request.name != SKILLS {
         return Err(unknown());
     }
-    let host = live.host().await;
-    let section = live
+    let host = view.host().await;
+    let section = view
         .run_blocking(move || host.prompt(prompt::Style::List))
         .await?;
     if section.is_empty() {
         return Err(unknown());
     }
-    live.warn_of_cut_prompt(&section);
+    view.warn_of_cut_prompt(&section);
     let bytes = page::json_bytes(&section.text);
-    live.answer_lease().reserve_and_wait(bytes).await?;
+    view.answer_lease().reserve_and_wait(bytes).await?;
     let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

@@ -54,7 +54,7 @@ const MAX_SHOWN_CHARACTERS: usize = 512;
 
 /// Returns a page of all files of all listed skills, sorted by the bytes of skill and path.
 pub(crate) async fn list(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
     caller: Caller,
 ) -> Result<ListResourcesResult, ErrorData> {
@@ -65,16 +65,16 @@ pub(crate) async fn list(
         .transpose()
         .map_err(cursor_error)?
         .unwrap_or_default();
-    let resources = reader(live, caller).await?;
+    let resources = reader(view, caller).await?;
     let mut result = ListResourcesResult::default();
     // The last resource of the page, or `None` if skills after it were left out. The cursor may
     // name it, because the page shows it.
     let mut last = None;
-    let mut size = PageSize::new(live.page_bytes());
-    let mut skills = skills_from(live, &resources, &from_skill, MAX_SKILLS_READ + 1).await?;
+    let mut size = PageSize::new(view.page_bytes());
+    let mut skills = skills_from(view, &resources, &from_skill, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
     let slots = resources.slots();
-    let mut skills = Batches::new(live, skills, slots, move |name| {
+    let mut skills = Batches::new(view, skills, slots, move |name| {
         let reader = resources.clone();
         async move { read_for_listing(reader.files(&name).await) }
     });
@@ -128,7 +128,7 @@ pub(crate) async fn list(
         let (skill, path) = last.unwrap_or_else(|| (opaque_cursor(&next), String::new()));
         cursor::encode(LISTING, [&skill, &path])
     });
-    live.answer_lease().reserve_and_wait(size.bytes()).await?;
+    view.answer_lease().reserve_and_wait(size.bytes()).await?;
     Ok(result)
 }
 
@@ -168,14 +168,14 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 
 /// Reads a file: as text if all of it is UTF-8, otherwise as base64.
 pub(crate) async fn read(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: ReadResourceRequestParams,
     caller: Caller,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let lease = live.answer_lease();
+    let lease = view.answer_lease();
     let not_found_code = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, not_found_code)?;
-    let resources = reader(live, caller).await?;
+    let resources = reader(view, caller).await?;
     let call_lease = lease.clone();
     let call = async move {
         let uri = without_entry_name(&resources, uri);
@@ -196,7 +196,7 @@ pub(crate) async fn read(
         });
         Ok((typed, bytes))
     };
-    let (typed, bytes) = live.run(Guest::BuiltIn, call).await??;
+    let (typed, bytes) = view.run(Guest::BuiltIn, call).await??;
     let (media_type, contents) =
         typed.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     lease.wait_for_turn(bytes).await;
@@ -213,7 +213,7 @@ pub(crate) async fn read(
 
 /// Returns a page of a folder's entries, sorted by name.
 pub(crate) async fn directory(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: ReadResourceDirectoryRequestParams,
     caller: Caller,
 ) -> Result<ReadResourceDirectoryResult, ErrorData> {
@@ -232,18 +232,18 @@ pub(crate) async fn directory(
         .transpose()
         .map_err(cursor_error)?
         .unwrap_or_default();
-    let resources = reader(live, caller).await?;
+    let resources = reader(view, caller).await?;
     let folder = uri.clone();
     let call = async move {
         let folder = without_entry_name(&resources, folder);
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
-    let result = live.run(Guest::BuiltIn, call).await?;
+    let result = view.run(Guest::BuiltIn, call).await?;
     let directory = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     let about = directory.skill_md.as_deref().map(AboutSkill::parse);
     let mut result = ListResourcesResult::default();
-    let mut size = PageSize::new(live.page_bytes());
+    let mut size = PageSize::new(view.page_bytes());
     let mut last_name = String::new();
     let entries = directory.entries.into_iter();
     for entry in entries.filter(|entry| entry.name > after) {
@@ -261,16 +261,16 @@ pub(crate) async fn directory(
         result.resources.push(child);
         last_name = entry.name;
     }
-    live.answer_lease().reserve_and_wait(size.bytes()).await?;
+    view.answer_lease().reserve_and_wait(size.bytes()).await?;
     Ok(result)
 }
 
 /// Returns the reader of skills' files for a request.
 pub(super) async fn reader(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     caller: Caller,
 ) -> Result<SkillResources, ErrorData> {
-    let host = live.host_to_list().await;
+    let host = view.host_to_list().await;
     match host.skill_resources() {
         Some(resources) => Ok(resources.with_caller(caller)),
         None => Err(not_served()),
@@ -312,13 +312,13 @@ pub(super) fn without_entry_name(resources: &SkillResources, uri: SkillUri) -> S
 /// Returns the names of at most `max` skills in their order, starting with `from` or the
 /// next one after it.
 pub(super) async fn skills_from(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     resources: &SkillResources,
     from: &str,
     max: usize,
 ) -> Result<Vec<String>, ErrorData> {
     let (resources, from) = (resources.clone(), from.to_owned());
-    let page = live.run_blocking(move || resources.skills_from(&from, max));
+    let page = view.run_blocking(move || resources.skills_from(&from, max));
     page.await?.ok_or_else(|| cursor_error(BadCursor))
 }
 

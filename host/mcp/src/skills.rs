@@ -51,7 +51,7 @@ pub(crate) fn extension() -> Option<ExtensionCapabilities> {
 
 /// Returns a page of the skills that every client accepts, sorted by name.
 pub(crate) async fn list(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
     caller: Caller,
 ) -> Result<ListSkillsResult, ErrorData> {
@@ -67,15 +67,15 @@ pub(crate) async fn list(
         // after that skill.
         from.push('\0');
     }
-    let resources = reader(live, caller).await?;
-    let mut names = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
+    let resources = reader(view, caller).await?;
+    let mut names = skills_from(view, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = names.split_off(MAX_SKILLS_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
     let (mut bytes, mut files) = (0, 0);
-    let mut size = PageSize::new(live.page_bytes());
-    let faults = live.faults();
+    let mut size = PageSize::new(view.page_bytes());
+    let faults = view.faults();
     let slots = resources.slots();
-    let mut skills = Batches::new(live, names, slots, move |name| {
+    let mut skills = Batches::new(view, names, slots, move |name| {
         let reader = resources.clone();
         async move {
             let files = read_files(&reader, &name, Form::Listed).await;
@@ -93,7 +93,7 @@ pub(crate) async fn list(
         bytes += read.bytes;
         files += read.files;
         match read.listed {
-            Ok(listed) if listed.json_bytes > live.page_bytes() => {
+            Ok(listed) if listed.json_bytes > view.page_bytes() => {
                 let why = format!("its entry has {} bytes", listed.json_bytes);
                 faults.set(&name, SkillFault::LongEntry, &why);
             }
@@ -119,7 +119,7 @@ pub(crate) async fn list(
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    live.answer_lease().reserve(size.bytes())?;
+    view.answer_lease().reserve(size.bytes())?;
     match did_not_fit.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => {
             // The cursor may name a skill that the page shows. Any other skill may be hidden from
@@ -130,13 +130,13 @@ pub(crate) async fn list(
         None => {
             // Passes all skills, not only those that this client may see. Otherwise the log would
             // forget the faults of the others.
-            let host = LiveHost::host_to_list(live).await;
+            let host = LiveHost::host_to_list(view).await;
             if let Some(all) = host.skill_resources() {
-                faults.summarize(&live.run_blocking(move || all.skills()).await?);
+                faults.summarize(&view.run_blocking(move || all.skills()).await?);
             }
         }
     }
-    live.answer_lease().wait_for_turn(size.bytes()).await;
+    view.answer_lease().wait_for_turn(size.bytes()).await;
     Ok(result)
 }
 
@@ -223,14 +223,14 @@ fn digested_bytes(files: &SkillFiles) -> u64 {
 
 /// Returns one skill, by the URI of its SKILL.md.
 pub(crate) async fn get(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: GetSkillRequestParams,
     caller: Caller,
 ) -> Result<GetSkillResult, ErrorData> {
     let not_found_code = ErrorCode::INVALID_PARAMS;
     let uri = parse(&request.uri, not_found_code)?;
     let skill = uri.skill.clone();
-    let resources = reader(live, caller).await?;
+    let resources = reader(view, caller).await?;
     let call = async move {
         match without_entry_name(&resources, uri) {
             uri if uri.path.as_deref() == Some(SKILL_MD) => {
@@ -239,12 +239,12 @@ pub(crate) async fn get(
             _ => Err("a skill's URI must be that of its SKILL.md"),
         }
     };
-    let result = live.run(Guest::BuiltIn, call).await?;
+    let result = view.run(Guest::BuiltIn, call).await?;
     let result = result.map_err(|why| not_found(not_found_code, &request.uri, &why))?;
     let files = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     match entry::from_files(&skill, &files, Form::Verbatim) {
         Ok(skill) if skill.uri == request.uri => {
-            live.answer_lease()
+            view.answer_lease()
                 .reserve_and_wait(json_bytes(&skill))
                 .await?;
             Ok(GetSkillResult::new(skill))

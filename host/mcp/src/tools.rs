@@ -36,22 +36,22 @@ const MAX_NOTE_TIME: Duration = Duration::from_secs(1);
 
 /// Returns a page of the current tools.
 pub(crate) async fn list(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
-    let host = live.host_to_list().await;
+    let host = view.host_to_list().await;
     let listing = host.clone();
-    let definitions = live.run_blocking(move || listing.definitions()).await?;
+    let definitions = view.run_blocking(move || listing.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(
         definitions,
         cursor.as_deref(),
-        live.page_bytes(),
+        view.page_bytes(),
         |definition| &definition.name,
         json_bytes_of,
     )?;
     let memory = page.iter().map(memory_of).sum();
-    live.answer_lease().reserve(memory)?;
+    view.answer_lease().reserve(memory)?;
     let tools = page.into_iter().map(tool);
     let mut result = ListToolsResult::with_all_items(tools.collect());
     result.next_cursor = next;
@@ -61,12 +61,12 @@ pub(crate) async fn list(
 /// Calls a tool. Of the [`CallError`]s, only an unknown tool becomes an error of the protocol. A
 /// failure, an exceeded limit or a missing grant becomes a result.
 pub(crate) async fn call(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     request: CallToolRequestParams,
     caller: Caller,
 ) -> Result<CallToolResult, ErrorData> {
-    let lease = live.answer_lease();
-    let host = live.host_with(&request.name).await;
+    let lease = view.answer_lease();
+    let host = view.host_with(&request.name).await;
     let is_structured = host
         .definition(&request.name)
         .is_some_and(|tool| tool.structured_schema().is_some());
@@ -91,7 +91,7 @@ pub(crate) async fn call(
         let bytes = result.as_ref().map_or_else(CallError::size, Output::size);
         call_lease.reserve(bytes).map(|()| (result, note))
     };
-    let (result, placeholder_note) = live.run(guest, call).await??;
+    let (result, placeholder_note) = view.run(guest, call).await??;
     match result {
         Ok(output) => {
             let bytes = output.size();
@@ -104,7 +104,7 @@ pub(crate) async fn call(
                 let writing = async move { host.script_note(&caller, &skill, time).await };
                 // A note may run third-party guests, which must not use the built-in tools'
                 // threads.
-                let note = live.run(Guest::ThirdParty, writing).await.ok().flatten();
+                let note = view.run(Guest::ThirdParty, writing).await.ok().flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
             lease.wait_for_turn(bytes).await;
@@ -115,33 +115,37 @@ pub(crate) async fn call(
         }
         Err(error) => {
             lease.reserve(error.model_text().len())?;
-            Ok(failed(live, error, &bound).await)
+            Ok(failed_result(view, error, &bound).await)
         }
     }
 }
 
 /// Converts a failed call to a result. Its help reads folders, which would delay messages on
 /// the threads of the protocol and of built-in tools.
-async fn failed(live: &ClientView<'_>, error: CallError, bound: &AnswerBound) -> CallToolResult {
+async fn failed_result(
+    view: &ClientView<'_>,
+    error: CallError,
+    bound: &AnswerBound,
+) -> CallToolResult {
     let texts = bounded(error.model_text(), &bound.of_error());
-    let help = live.run_blocking(move || error.model_help().map(str::to_owned));
+    let help = view.run_blocking(move || error.model_help().map(str::to_owned));
     failure(texts.chain(help.await.unwrap_or_default()))
 }
 
 /// Records a call with unreadable parameters as refused. Returns the error to send: `error`, unless
 /// the call cannot be recorded.
 pub(crate) async fn refuse_unreadable(
-    live: &ClientView<'_>,
+    view: &ClientView<'_>,
     parameters: Option<&Value>,
     caller: Caller,
     error: ErrorData,
 ) -> ErrorData {
     let name = parameters.and_then(|parameters| parameters.get("name"));
     let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let host = live.host_with(&name).await;
+    let host = view.host_with(&name).await;
     let reason = CallError::Arguments(error.message.to_string());
     let refusal = async move { host.refuse(&caller, &name, reason).await };
-    match live.run(Guest::BuiltIn, refusal).await {
+    match view.run(Guest::BuiltIn, refusal).await {
         Ok(Err(unrecorded @ CallError::Stopped { .. })) => {
             ErrorData::internal_error(unrecorded.to_string(), None)
         }
@@ -276,7 +280,7 @@ mod tests {
             Some(format!("on the same thread: {is_same}"))
         });
         let view = ClientView::without_client(&live);
-        let result = failed(&view, CallError::Failed(error), &AnswerBound::default()).await;
+        let result = failed_result(&view, CallError::Failed(error), &AnswerBound::default()).await;
         let texts = result
             .content
             .iter()

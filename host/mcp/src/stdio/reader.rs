@@ -47,7 +47,7 @@ impl MessageReader {
             };
             match message {
                 Ok(message) => {
-                    if self.admits(&message).await {
+                    if self.admit(&message).await {
                         return Some(message);
                     }
                 }
@@ -72,7 +72,7 @@ impl MessageReader {
 
     /// Returns whether rmcp gets a message. Gives a request its slot, and handles a cancellation
     /// itself. Before a session, anything but a request would make rmcp end the server.
-    async fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
+    async fn admit(&mut self, message: &ClientJsonRpcMessage) -> bool {
         let kind = match message {
             JsonRpcMessage::Request(request) => {
                 return self.begin(&request.id, &request.request).await;

@@ -153,7 +153,7 @@ pub(crate) async fn answer<S: ServerHandler>(
 impl<S: ServerHandler> Endpoint<S> {
     async fn answer(&self, mut request: Request) -> Response {
         let client = client::from_extensions(request.extensions()).cloned();
-        let may_use = |client: &Arc<Client>| sessions::may_use(request.headers(), client);
+        let may_use = |client: &Arc<Client>| sessions::may_use_session(request.headers(), client);
         let head = RequestHead {
             may_use_session: client.as_ref().is_none_or(may_use),
             forms: AcceptedForms::read(request.headers()),

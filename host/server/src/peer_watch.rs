@@ -112,7 +112,8 @@ impl PeerWatch {
         }
     }
 
-    /// Sends interim responses while a request has no response. Returns if the peer is gone.
+    /// Sends interim responses while a request has no response. Returns if the peer is gone or
+    /// cannot be asked.
     async fn ask(&self) {
         let mut response = self.response.clone();
         loop {

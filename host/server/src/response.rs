@@ -65,8 +65,8 @@ impl AsRef<[u8]> for UnwrittenBytes {
 /// sees that the response is incomplete.
 pub(crate) type ResponseEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when the client's credential expires, or soon after its connection is told to end,
-/// such as at a shutdown.
+/// Returns the end of a stream: when the client's credential expires, or soon after its connection
+/// is told to end, such as at a shutdown.
 pub(crate) fn end_of_stream(request: &Extensions) -> ResponseEnd {
     // The connection inserts this token.
     let end = request.get::<CancellationToken>().cloned();
@@ -87,7 +87,8 @@ pub(crate) fn end_of_stream(request: &Extensions) -> ResponseEnd {
     })
 }
 
-/// Ends the response to a request when the request is cancelled, and aborts it when its time is up.
+/// Returns the end of the response to a request: when the request is cancelled, or with an error
+/// when its time is up.
 pub(crate) fn end_of_request(time: Duration, cancelled: CancellationToken) -> ResponseEnd {
     Box::pin(async move {
         match tokio::time::timeout(time, cancelled.cancelled()).await {

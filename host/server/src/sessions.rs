@@ -172,7 +172,7 @@ fn names_version(message: RawJson<'_>) -> bool {
 
 /// Returns whether this client may use the session id of a request. Returns true if the request
 /// has none.
-pub(crate) fn may_use(headers: &HeaderMap, client: &Client) -> bool {
+pub(crate) fn may_use_session(headers: &HeaderMap, client: &Client) -> bool {
     let mut ids = headers.get_all(SESSION_ID).iter();
     ids.all(|id| {
         let id = id.to_str().unwrap_or_default();

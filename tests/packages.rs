@@ -454,7 +454,7 @@ fn refuses_components_that_differ_from_lock() {
             String::new(),
             "the component `csv` is not locked",
         ),
-        (fixed(&config), fixed(&lock), "names another manifest than"),
+        (fixed(&config), fixed(&lock), "names a manifest other than"),
         (
             config.clone(),
             lock.replace(&digest("content"), &digest("manifest")),
@@ -607,7 +607,7 @@ fn store_clean_removes_bytes_of_removed_components() {
     );
     assert_eq!(
         user.run_ok(&["store", "clean"]),
-        "removed 0 files of 0 bytes\n"
+        "removed 0 files, 0 bytes in all\n"
     );
     user.append(GRANT);
     let run = user.run(&["remove", "csv"]);
@@ -783,7 +783,7 @@ fn update_trusts_no_lock_without_its_bytes() {
             let run = user.run(&["update"]);
             for part in [
                 "+ asks for: requests GET https://api.example.org/v1/*",
-                "all of this counts as new; `skillhost fetch` gets them",
+                "all of this counts as new; `skillhost fetch` gets the old bytes",
             ] {
                 assert!(run.stdout.contains(part), "{part}: {run:?}");
             }
@@ -907,7 +907,7 @@ fn edited_locks_hide_no_content() {
     for part in [
         "  file: + SKILL.md\n",
         "  script: + scripts/same.py\n",
-        "the store does not have the old files: all files count as new",
+        "the store does not have the old files, so all files count as new",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -362,6 +362,6 @@ fn skips_torn_checkpoints() {
     ]);
     command.current_dir(log.folder.path());
     let run = finish(command, "");
-    let said = "40 bytes of torn checkpoints in the files of `--checkpoints` do not count";
+    let said = "40 bytes of torn checkpoints in the files of `--checkpoints` are ignored";
     assert!(run.code == 0 && run.stdout.contains(said), "{run:?}");
 }

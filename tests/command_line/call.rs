@@ -409,8 +409,8 @@ fn tool_of_refused_component_exits_with_4() {
         assert!(run.stderr.contains(reason), "{run:?}");
         assert!(
             run.stderr.ends_with(
-                "the tool `count_lines` is not served; it may be in a component that is not \
-                 loaded, as said above\n"
+                "there is no tool `count_lines`; it may be in a component that was refused, as \
+                 reported above\n"
             ) && !run.stderr.contains("unknown tool"),
             "{run:?}"
         );
@@ -419,7 +419,7 @@ fn tool_of_refused_component_exits_with_4() {
         assert_eq!(run.code, 4, "{run:?}");
         assert!(
             run.stderr
-                .contains("as said above; did you mean `get_skill`"),
+                .contains("as reported above; did you mean `get_skill`"),
             "{run:?}"
         );
         // A disabled tool is unknown, not refused.

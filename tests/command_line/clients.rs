@@ -296,7 +296,7 @@ fn replaces_other_entries_only_with_force() {
     assert!(
         refused
             .stderr
-            .contains("it has another entry `skillhost`; `--force`"),
+            .contains("it has a different entry `skillhost`; `--force` replaces it"),
         "{refused:?}"
     );
     let refused = user.run(&["clients", "remove", "cursor"]);

@@ -179,7 +179,7 @@ fn refused_skill_in_bundle_file_changes_nothing() {
         (
             other.to_owned(),
             "air.tar",
-            "there is a skill of that name from `oci://registry.example/report:1`",
+            "the skill is configured from `oci://registry.example/report:1`",
         ),
         (
             trust("acme"),

@@ -243,7 +243,7 @@ fn repeated_add_closes_request_that_stayed_open() {
     assert!(run.stdout.contains("csv from oci://"), "{run:?}");
     assert!(
         run.stderr
-            .contains("`csv` is added, but its request stays open; the same command"),
+            .contains("`csv` is added, but its request stays open; run the same command"),
         "{run:?}"
     );
     fs::write(&file, line).unwrap();

@@ -69,7 +69,7 @@ fn rolls_back_skill_once_without_a_network() {
     assert!(list.contains("earlier files of report\n"), "{list}");
     assert_eq!(
         user.run_ok(&["store", "clean"]),
-        "removed 0 files of 0 bytes\n"
+        "removed 0 files, 0 bytes in all\n"
     );
     user.registry.take_request_heads();
     let shown = user.run_ok(&["rollback", "report"]);
@@ -202,7 +202,7 @@ fn rolls_back_once_without_a_network() {
     assert!(list.contains("earlier component of csv\n"), "{list}");
     assert_eq!(
         user.run_ok(&["store", "clean"]),
-        "removed 0 files of 0 bytes\n"
+        "removed 0 files, 0 bytes in all\n"
     );
     user.registry.take_request_heads();
     let shown = user.run_ok(&["rollback", "csv"]);

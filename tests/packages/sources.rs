@@ -86,7 +86,7 @@ fn serves_skill_from_locked_commit_of_repository() {
         (
             fixed(&config, &first),
             fixed(&lock, &first),
-            "names another commit than",
+            "names a commit other than",
         ),
         (
             fixed(&config, "v1"),
@@ -245,9 +245,7 @@ fn lock_file_of_another_program_is_imported() {
     user.append(configured);
     let refused = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert!(
-        refused
-            .stderr
-            .contains("there is a skill of that name from"),
+        refused.stderr.contains("it is already configured from"),
         "{refused:?}"
     );
     assert!(user.files()[0].as_ref().unwrap().contains(configured));

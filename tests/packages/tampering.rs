@@ -1027,7 +1027,7 @@ fn changed_configurations_are_refused() {
                 CALL,
                 "the name `Csv` must",
             ),
-            case(by_digest, 4, CALL, "names another manifest than"),
+            case(by_digest, 4, CALL, "names a manifest other than"),
             case(
                 previous_by_digest,
                 4,

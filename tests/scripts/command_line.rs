@@ -47,8 +47,8 @@ fn command_line_writes_changed_files_into_new_folder() {
     assert_eq!((run.code, record), (0, expected_record()));
     assert_eq!(
         run.stderr,
-        "skillhost: the call made or changed 3 files, which are gone now; `--output-dir DIR` \
-         writes them into a new folder\n"
+        "skillhost: discarded 3 files that the call made or changed; `--output-dir DIR` writes \
+         such files into a new folder\n"
     );
     let run = program.run(&call("read top.py", &["--output-dir", "none"]));
     assert_eq!(

@@ -20,9 +20,9 @@ use crate::requests;
 
 /// Add a component or a skill, and lock its bytes
 ///
-/// Grants nothing: prints what a component asks for, and a grant that you can
-/// copy into the configuration. A skill is served, and its files and scripts are
-/// printed.
+/// A component gets no grant: the command prints what it asks for, and a grant
+/// that you can copy into the configuration. A skill is served from now on; the
+/// command prints its files and scripts.
 #[derive(Args)]
 pub(crate) struct AddCommand {
     /// Package, such as oci://registry.example/acme/csv:1.2; with --skill also a
@@ -118,8 +118,8 @@ impl AddCommand {
             let marked = file.mark_added(&reference);
             marked.with_context(|| {
                 format!(
-                    "`{name}` is added, but its request stays open; the same command closes it, \
-                     and `skillhost requests --clear` removes all"
+                    "`{name}` is added, but its request stays open; run the same command again to \
+                     close it, or `skillhost requests --clear` to remove all requests"
                 )
             })?;
         }
@@ -142,7 +142,7 @@ impl AddCommand {
                     terminal::print(&[format_line!("`{name}` is already configured")])?;
                 } else {
                     terminal::complain(format_args!(
-                        "cannot add `{name}`: {place}: there is a skill of that name from `{known}`"
+                        "cannot add `{name}`: {place}: it is already configured from `{known}`"
                     ));
                     exit = Exit::Failure;
                 }
@@ -213,9 +213,11 @@ pub(crate) fn lines(
     lines.extend(inspect::lines(inspection, false));
     let (file, config) = (locked.file_name(), project.config_file.display());
     lines.push(if project.settings.host.grants.contains_key(&file) {
-        format_line!("the grant for `{file}` in `{config}` applies; this would grant all needs:")
+        format_line!(
+            "the grant for `{file}` in `{config}` applies; this one would grant all needs:"
+        )
     } else {
-        format_line!("nothing of this is granted yet; to grant it, write into `{config}`:")
+        format_line!("none of this is granted yet; to grant it, write into `{config}`:")
     });
     lines.extend(grant_lines(locked, inspection));
     lines

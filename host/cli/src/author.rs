@@ -41,7 +41,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         )
     })?;
     let mut command = Command::new(&program);
-    // Under this name, its messages show the command that the user typed.
+    // With this name as `argv[0]`, its messages show the command that the user typed.
     let error = command
         .arg0("skillhost")
         .args(env::args_os().skip(1))

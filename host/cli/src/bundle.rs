@@ -31,8 +31,8 @@ pub(crate) struct BundleCommand {
 
 #[derive(Subcommand)]
 enum BundleVerb {
-    /// Write the locked components and skills, their manifests, signatures and
-    /// lock into a file: a tar of an OCI image layout
+    /// Write the locked components and skills into a file, with their manifests,
+    /// signatures and lock file entries: a tar of an OCI image layout
     Export {
         /// File to write
         file: PathBuf,
@@ -87,7 +87,7 @@ impl BundleCommand {
     }
 }
 
-/// Checks the packages that the configuration names as a load does, and exports them.
+/// Checks the configured packages as a start of the host does, and exports them.
 fn export_packages(
     project: &Project<'_>,
     file: &Path,
@@ -199,7 +199,7 @@ impl ImportCommand {
         let packages = &project.settings.packages;
         let signers = packages.signers(&source, &project.trust)?;
         let verified = bundle.verify(locked, signers.as_deref(), &packages.denied)?;
-        // The store gets no blob before all packages are checked.
+        // In a temporary folder: the store gets no blob before all packages are checked.
         let folder = project.store.temporary_folder()?;
         let file = folder.path().join(locked.file_name());
         bundle.write_component(&verified, &file)?;
@@ -241,8 +241,8 @@ impl ImportCommand {
         if let (true, Some((configured, place))) = (self.write, configured) {
             ensure!(
                 configured == *source,
-                "{place}: there is a {kind} of that name from `{configured}`, and the file has one \
-                 from `{source}`"
+                "{place}: the {kind} is configured from `{configured}`, but the one in the bundle \
+                 file is from `{source}`"
             );
         }
         Ok(())

@@ -40,7 +40,7 @@ pub(crate) struct CallCommand {
     /// Id of the model's call, for `--output message` and the audit log
     #[arg(long, value_name = "ID", required_if_eq("output", "message"))]
     tool_call_id: Option<String>,
-    /// Write the files that the call made or changed into a new folder
+    /// New folder for the files that the call made or changed
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Show the call and its result on stderr
@@ -64,12 +64,12 @@ enum AnswerFormat {
 
 /// A call that is ready to run, in a confined process.
 pub(crate) struct ReadyCall {
-    sends_requests: bool,
+    may_send_requests: bool,
     call: CallCommand,
     options: CommonOptions,
     config: Config,
     builder: HostBuilder,
-    /// Writes the files for `--output-dir`, which the confined process cannot.
+    /// The broker that writes the files of `--output-dir`, because the confined process cannot.
     broker: Option<Arc<BrokerClient>>,
 }
 
@@ -81,7 +81,7 @@ impl CallCommand {
             output_dir::check(folder, &options.trust_settings())?;
         }
         let mut settings = packages::load(&options)?;
-        // Reserve nothing for further calls.
+        // Reserve nothing for other calls: this process runs only one.
         settings.host.load.calls = 1;
         let builder = options.builder(&settings.host)?;
         let egress = options.start_egress(settings.host.egress()?)?;
@@ -92,10 +92,10 @@ impl CallCommand {
         };
         let (builder, broker) =
             process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
-        let sends_requests = egress.is_some();
+        let may_send_requests = egress.is_some();
         let builder = with_egress(builder, egress)?;
         Ok(ReadyCall {
-            sends_requests,
+            may_send_requests,
             call: self,
             options,
             config: settings.host,
@@ -205,10 +205,9 @@ impl CallCommand {
     ) -> anyhow::Result<Exit> {
         match (&self.output_dir, files) {
             (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
-                "the call made or changed {}, which {} gone now; `--output-dir DIR` writes them \
+                "discarded {} that the call made or changed; `--output-dir DIR` writes such files \
                  into a new folder",
-                count(files.total, "file"),
-                if files.total == 1 { "is" } else { "are" }
+                count(files.total, "file")
             )),
             (None, _) => {}
             (Some(_), None) => terminal::complain(
@@ -251,14 +250,14 @@ impl CallCommand {
                     "{error}; `offer` or `disabled_tools` in `{file}` leaves it out"
                 ));
             }
-            // The reason is printed above, with the other problems of the host.
+            // `report_problems` has printed why a component was refused.
             CallError::UnknownTool { nearest, .. }
                 if self.may_be_in_refused_component(host, error) =>
             {
                 let (tool, similar) = (&self.tool, did_you_mean(nearest, '`'));
                 terminal::complain(format_args!(
-                    "the tool `{tool}` is not served; it may be in a component that is not loaded, \
-                     as said above{similar}"
+                    "there is no tool `{tool}`; it may be in a component that was refused, as \
+                     reported above{similar}"
                 ));
             }
             CallError::UnknownTool { .. } => {
@@ -276,8 +275,8 @@ impl CallCommand {
 
 impl ReadyCall {
     /// Returns whether the call may send requests.
-    pub(crate) fn sends_requests(&self) -> bool {
-        self.sends_requests
+    pub(crate) fn may_send_requests(&self) -> bool {
+        self.may_send_requests
     }
 
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
@@ -287,14 +286,14 @@ impl ReadyCall {
             config,
             builder,
             broker,
-            sends_requests: _,
+            may_send_requests: _,
         } = self;
         let broker = broker.as_deref();
         call.execute(options, config, builder, broker).await
     }
 }
 
-/// Returns a phrase that names the folders in which tools were searched.
+/// Returns a phrase that says where a tool was looked for.
 fn searched_folders(config: &Config) -> String {
     if !config.has_third_party_components() {
         return "only built-in tools are loaded; `--tools DIR` adds those of a folder".to_owned();
@@ -340,7 +339,7 @@ fn explain(host: &Host, error: &CallError) {
                 terminal::complain(format_args!("there is no skill `{skill}`{similar}"));
             }
         }
-        // No grant can allow a skill that does not exist.
+        // Do not advise a grant: the skill does not exist.
         CallError::Stopped {
             stop: Stop::NotGranted { skill, .. },
             ..
@@ -352,7 +351,7 @@ fn explain(host: &Host, error: &CallError) {
             stop: Stop::Trap(_),
             ..
         } if !tracing::enabled!(tracing::Level::INFO) => terminal::complain(format_args!(
-            "{} (`--log info` shows what it printed)",
+            "{} (`--log info` shows what the tool printed)",
             error.operator_text()
         )),
         CallError::Stopped { .. } => terminal::complain(error.operator_text()),

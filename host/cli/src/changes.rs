@@ -1,5 +1,5 @@
-//! The changes when another version of a component or skill is locked, and the options that accept
-//! them.
+//! Shows what changes when another version of a component or skill is locked, and refuses some
+//! changes without an option that accepts them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use skillhost_program::terminal::{self, format_line};
 
 use crate::packages::{KnownValues, Project, package_changes, skills};
 
-/// The changes that the operator accepts.
+/// Options for changes that the operator accepts.
 #[derive(Args, Default)]
 pub(crate) struct Accepted {
     /// Accept components that ask for new requests or secrets
@@ -104,7 +104,7 @@ impl Accepted {
     }
 
     /// Returns `Some(reason)` if a change of a component or a skill needs an option that is not
-    /// given. Does not compare unknown fields of `old`.
+    /// given. Does not compare the fields of `old` that are not `known`.
     fn package_refusal(
         &self,
         old: &LockedPackage,
@@ -128,7 +128,10 @@ impl Accepted {
         let downgrade = if known.version {
             find_downgrade(old.version.as_deref(), new.version.as_deref())
         } else {
-            Some("the store does not have the locked version to compare it with".to_owned())
+            Some(
+                "the versions cannot be compared, because the store does not have the locked one"
+                    .to_owned(),
+            )
         };
         match downgrade {
             Some(why) if !accept_downgrade => {
@@ -167,8 +170,8 @@ fn verify_old_signer(
     })
 }
 
-/// Returns the entry of a component whose bytes cannot be read: without version, tools,
-/// imports and powers.
+/// Returns the entry of a component whose bytes cannot be read. It has no version, tools, imports
+/// or powers, because those in the lock file may have been edited.
 fn without_contents(locked: &LockedComponent) -> LockedComponent {
     LockedComponent {
         package: LockedPackage {
@@ -212,8 +215,8 @@ fn changes(
     };
     let Some(old_inspection) = old_inspection else {
         lines.push(format_line!(
-            "  the store does not have the old bytes: all of this counts as new; `skillhost fetch` \
-             gets them"
+            "  the store does not have the old bytes, so all of this counts as new; `skillhost \
+             fetch` gets the old bytes"
         ));
         return lines;
     };

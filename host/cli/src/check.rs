@@ -108,7 +108,9 @@ impl CheckCommand {
             check_target(options.root(target), &mut checked);
         }
         for checked in &mut checked {
-            checked.findings.retain(|finding| self.reports(finding));
+            checked
+                .findings
+                .retain(|finding| self.should_report(finding));
         }
         match self.output {
             CheckFormat::Text => text::print(&checked, self.all)?,
@@ -124,8 +126,8 @@ impl CheckCommand {
         )
     }
 
-    /// Returns whether the options let a finding be reported.
-    fn reports(&self, finding: &Finding) -> bool {
+    /// Returns whether the options allow a finding in the report.
+    fn should_report(&self, finding: &Finding) -> bool {
         let is_ignored = self.ignore.iter().any(|rule| rule == finding.rule);
         !is_ignored && (!self.errors || finding.severity == Severity::Error)
     }
@@ -169,7 +171,7 @@ fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
         into.push(CheckedSkill::new(skill, folder.to_owned(), findings));
     };
     let names_skill_md = target.file_name().is_some_and(is_skill_md);
-    // A dangling symlink counts as a SKILL.md too.
+    // A dangling symlink with this name is treated as a SKILL.md too.
     if names_skill_md && !target.is_dir() {
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -194,8 +196,8 @@ fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
     }
 }
 
-/// Checks the skill that a SKILL.md belongs to. If its folder has the name in another spelling too,
-/// such as `skill.md`, checks the file that tools read.
+/// Checks the skill in the folder of a SKILL.md. If the folder also has the name in another
+/// spelling, such as `skill.md`, checks the one that tools read.
 fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
     std::fs::symlink_metadata(file)?;
     check_folder(folder)

@@ -2,7 +2,7 @@
 //!
 //! `table.rs` describes the clients, `format.rs` edits texts, and `file.rs` replaces files.
 
-// The lowest layer first.
+// Lowest layer first.
 mod file;
 mod format;
 mod table;
@@ -58,7 +58,7 @@ struct AddCommand {
     /// Write the entry into the file; otherwise it is only shown
     #[arg(long)]
     write: bool,
-    /// Replace another entry of this name
+    /// Replace a different entry of the same name
     #[arg(long)]
     force: bool,
     /// Let the client use a running server at this URL, such as
@@ -156,7 +156,7 @@ impl ListCommand {
                         "key": client.key,
                         "entry": word(state),
                         "problem": state.as_ref().err(),
-                        "documentation": client.source,
+                        "documentation": client.documentation,
                         "checked": client.checked,
                     })
                 });
@@ -190,10 +190,10 @@ impl AddCommand {
         let edit = || -> anyhow::Result<Option<String>> {
             let entry = client.entry(name, &server);
             match client.format.find(file.text(), entry_path)? {
-                Some(found) if has_all(&found, &entry) => return Ok(None),
+                Some(found) if has_all_fields(&found, &entry) => return Ok(None),
                 Some(_) if !self.force => bail!(
-                    "it has another entry `{name}`; `--force` replaces it, and `--name` adds \
-                     another"
+                    "it has a different entry `{name}`; `--force` replaces it, and `--name` adds \
+                     an entry with another name"
                 ),
                 _ => {}
             }
@@ -243,8 +243,8 @@ impl AddCommand {
         };
         if line.serve.is_http() {
             return Ok(Err(
-                "a client that starts the server talks to it over stdin and \
-                           stdout: use `--url` for a server that runs with `--http`"
+                "a client that starts the server uses its stdin and stdout, \
+                           not `--http`: use `--url` for a server that runs with `--http`"
                     .to_owned(),
             ));
         }
@@ -357,7 +357,7 @@ fn names_skills(arguments: &[String]) -> bool {
     arguments.iter().any(is_named)
 }
 
-/// Parses the name of an entry. It must need no quotes in any format.
+/// Parses the name of an entry. Accepts only names that need no quotes in any format.
 fn entry_name(name: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain) {
@@ -366,7 +366,7 @@ fn entry_name(name: &str) -> Result<String, String> {
     Err("a name has letters, digits, `-` and `_`, and starts with a letter".to_owned())
 }
 
-/// Returns the URL if it is valid and contains no credentials. The error is the reason why not.
+/// Returns the URL if it is valid and contains no credentials. Otherwise the error is the reason.
 fn checked_url(url: &str) -> Result<String, String> {
     let parsed: Option<Uri> = url.parse().ok();
     let parsed = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
@@ -380,8 +380,8 @@ fn checked_url(url: &str) -> Result<String, String> {
         .is_some_and(|host| host.as_str().contains('@'))
     {
         return Err(
-            "`--url`: a URL with a user or password would put a secret into the file; add a \
-             header in the client's own way"
+            "`--url`: a URL with a user or password would put a secret into the file; \
+             configure a header in the client instead"
                 .to_owned(),
         );
     }
@@ -389,7 +389,7 @@ fn checked_url(url: &str) -> Result<String, String> {
 }
 
 /// Checks whether an entry has all fields of another, with the same values.
-fn has_all(found: &Value, wanted: &Value) -> bool {
+fn has_all_fields(found: &Value, wanted: &Value) -> bool {
     let mut wanted = wanted.as_object().into_iter().flatten();
     wanted.all(|(key, value)| found.get(key) == Some(value))
 }
@@ -398,6 +398,6 @@ fn has_all(found: &Value, wanted: &Value) -> bool {
 fn other_program(entry: &Value) -> Option<&str> {
     let command = entry.get("command").or_else(|| entry.get("cmd"))?;
     let program = command.as_str().or_else(|| command.get(0)?.as_str())?;
-    let is_own = Path::new(program).file_name() == Some("skillhost".as_ref());
-    (!is_own).then_some(program)
+    let is_skillhost = Path::new(program).file_name() == Some("skillhost".as_ref());
+    (!is_skillhost).then_some(program)
 }

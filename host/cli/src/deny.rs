@@ -8,8 +8,8 @@ use skillhost_program::terminal::{self, format_line};
 
 use crate::packages::Project;
 
-/// Deny a package: it never loads, and is never added, updated to, rolled back
-/// to or imported
+/// Deny a package: it never loads, and no command adds, imports, updates to or
+/// rolls back to it
 ///
 /// Writes `[deny]` of the configuration. A running server stops serving a denied
 /// package within seconds.
@@ -49,8 +49,8 @@ impl DenyCommand {
             if locked.digests().any(|it| *it == digest) {
                 terminal::complain(format_args!(
                     "the {kind} `{name}` is locked with this digest, so the host does not start; \
-                     `skillhost rollback {option}{name}`, `update {name}` or `remove \
-                     {option}{name}` changes that"
+                     run `skillhost rollback {option}{name}`, `update {name}` or `remove \
+                     {option}{name}`"
                 ));
             }
         }

@@ -75,8 +75,8 @@ async fn fetch_component(
         "fetched"
     };
     let (inspected, _) = project.inspect_servable(locked.package.clone()).await?;
-    // `describe` compares the tools of later components with the tools that were found here,
-    // not with those in the lock file.
+    // Later components are compared with the tools that were found here, not with those in the
+    // lock file.
     project.lock.components.set(inspected);
     Ok(done)
 }

@@ -65,7 +65,8 @@ impl FindCommand {
     }
 }
 
-/// Returns the hits for people: each skill's row of `skills`, and the reasons why it matches.
+/// Returns the hits for people: each skill's row, as in `skillhost skills`, and the reasons why it
+/// matches.
 fn lines(hits: &[(Skill, SearchHit)]) -> Vec<Line> {
     let skills: Vec<Skill> = hits.iter().map(|(skill, _)| skill.clone()).collect();
     let mut lines = Vec::new();

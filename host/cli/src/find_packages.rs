@@ -20,10 +20,10 @@ const NAME: &str = "find_packages";
 /// The maximum number of packages in an answer.
 const MAX_SHOWN: usize = 20;
 
-/// The maximum characters of a query.
+/// The maximum number of characters in a query.
 const MAX_QUERY: usize = 1000;
 
-/// The maximum characters of a reference in a request.
+/// The maximum number of characters in a request's reference.
 const MAX_REFERENCE: usize = 1000;
 
 /// The operator's catalog, and the file of requests for packages in it.

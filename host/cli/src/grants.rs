@@ -32,10 +32,10 @@ pub(crate) struct GrantsCommand {
     /// Show only these tools
     #[arg(value_name = "TOOL")]
     named: Vec<String>,
-    /// Show everything of each tool, not only what differs from the defaults
+    /// Show all settings of each tool, not only those that differ from the defaults
     #[arg(long)]
     all: bool,
-    /// Form of the grants; JSON has everything
+    /// Form of the grants; JSON has all settings
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
     /// Print JSON, as `--output json` does

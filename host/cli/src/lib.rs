@@ -1,8 +1,7 @@
 //! The command line of `skillhost`: parses it, runs a verb, prints the error, and returns the
-//! exit code. Each verb has a file of its name.
+//! exit code. Each verb has a file with its name.
 
-// Shared modules, lowest layer first: a module uses only modules above it in this list.
-// `cargo xtask layers` checks this.
+// Shared modules. A module uses only modules listed before it; `cargo xtask layers` checks this.
 
 mod suggest;
 
@@ -24,7 +23,7 @@ mod warm;
 
 // The verbs.
 
-// `add` uses it to find a request.
+// Before `add`, which uses it to find a request.
 mod requests;
 mod add;
 mod audit;
@@ -42,13 +41,13 @@ mod respond;
 mod rollback;
 mod runners;
 mod serve;
-// Uses `serve` to check options.
+// After `serve`, which it uses to check options.
 mod clients;
 mod skills;
 mod store;
 mod tools;
 mod update;
-// Uses `skills` to print rows.
+// After `skills`, which it uses to print rows.
 mod find;
 
 use std::env;
@@ -146,7 +145,8 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     if let Some(exit) = run_as_helper(&first) {
         return exit;
     }
-    // A stdio server starts a successor, which compiles what is left when the server ends early.
+    // A stdio server starts a successor process. If the server ends early, the successor compiles
+    // the components that are left.
     let is_successor = first == warm::SUCCESSOR;
     if is_successor && !warm::has_work_left() {
         return Exit::Ok.into();
@@ -197,7 +197,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
     Some(end_as_child(result))
 }
 
-/// Runs a prepared verb in a runtime of its own.
+/// Runs a prepared verb in a new tokio runtime.
 fn run_task(task: Task) -> anyhow::Result<Exit> {
     start_stderr_thread();
     // `serve` and `respond` run calls in parallel.
@@ -213,11 +213,11 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     };
     // Two threads more than processors: serializing a large answer and reading a large file each
     // occupy a thread for many milliseconds, and small requests need the others. Without a number,
-    // tokio reads one from the environment.
+    // tokio would read one from the environment.
     runtime.worker_threads(processors() + 2);
     let needs_io = match &task {
         Task::Serve(_) => true,
-        Task::Call(call) => call.sends_requests(),
+        Task::Call(call) => call.may_send_requests(),
         // `audit show --follow` waits for signals, and `respond` may send requests.
         Task::Other(command_line) => {
             matches!(command_line.verb, Verb::Audit(_) | Verb::Respond(_))

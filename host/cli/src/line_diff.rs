@@ -1,7 +1,8 @@
 //! The lines that differ between two texts.
 
 /// The maximum number of pairs of lines that are compared. Guards against: long texts that differ
-/// everywhere. Beyond it, all lines between the equal ends count as changed.
+/// everywhere. Beyond it, all lines between the equal start and the equal end count as
+/// changed.
 const MAX_PAIRS: usize = 4_000_000;
 
 /// The number of characters shown before the first difference of a long line.

@@ -30,7 +30,8 @@ use skillhost_skills::text::count::count;
 use crate::settings::{LoadedPackage, Settings};
 
 /// The error if `store clean` removed a package from the store before a command locked it.
-const CLEANED: &str = "`skillhost store clean` has removed what this command pulled; run it again";
+const CLEANED: &str =
+    "`skillhost store clean` has removed what this command pulled; run this command again";
 
 /// The lock file's name for the power to send requests.
 const SENDS_REQUESTS: &str = "sends HTTP requests";
@@ -40,7 +41,7 @@ const SENDS_REQUESTS: &str = "sends HTTP requests";
 /// # Errors
 ///
 /// If a package is not locked, not in the store, or not signed as `[trust]` asks, or another skill
-/// has the name of a locked one. The error names the command that fixes that.
+/// has the name of a locked one. The error names a command that fixes the problem.
 pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
     Ok(load_watched(options)?.0)
 }
@@ -103,8 +104,8 @@ fn add_locked(
     Ok(())
 }
 
-/// Returns the locked components of the sources in their order, checked without a network. Checks
-/// them in parallel, because most of the time goes into signatures.
+/// Returns the locked component of each source, in the order of the sources, checked without a
+/// network. Checks them in parallel, because most of the time goes into signatures.
 fn check_all<'l>(
     settings: &Settings,
     lock: &'l LockFile,
@@ -134,7 +135,8 @@ fn check_all<'l>(
     })
 }
 
-/// Returns the files that a server reads again with its configuration.
+/// Returns the files that a running server reads again: the configuration, the lock file and the
+/// keys.
 pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) -> Vec<PathBuf> {
     let config = options.named_config().into_iter();
     let files = config.flat_map(|config| [config.to_owned(), lock_file(config)]);
@@ -232,7 +234,7 @@ pub(crate) fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::R
     if let Some(digest) = source.digest() {
         ensure!(
             manifest == digest,
-            "`{source}` names another manifest than {manifest}; if it names an index, name a \
+            "`{source}` names a manifest other than {manifest}; if it names an index, name a \
              manifest of that index"
         );
     }
@@ -369,8 +371,8 @@ impl<'o> Project<'o> {
             .await
     }
 
-    /// Inspects a component of the store, and refuses one that would not be served. Returns its
-    /// entry of the lock file.
+    /// Inspects a component of the store, and refuses it if the host or another component has one of
+    /// its tools. Returns its entry of the lock file.
     pub(crate) async fn inspect_servable(
         &self,
         package: LockedPackage,
@@ -461,8 +463,8 @@ pub(crate) fn check_tools<'l>(
     Ok(())
 }
 
-/// Inspects the component of a package in a file, and returns its entry of the lock file. `version`
-/// is the one in the manifest.
+/// Inspects the component file of a package, and returns its entry of the lock file. `version` is
+/// the one in the manifest.
 pub(crate) async fn inspect(
     mut package: LockedPackage,
     file: &Path,

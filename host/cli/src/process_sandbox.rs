@@ -60,8 +60,8 @@ const ACCOUNT_FILES: [&str; 2] = ["/etc/group", "/etc/passwd"];
 /// Options of the process sandbox.
 #[derive(Args, Default)]
 pub(crate) struct SandboxArguments {
-    /// Confine this process to its skills, tools, cache and audit log, instead of as
-    /// configured
+    /// Extent to which this process is confined to its skills, tools, cache and audit log
+    /// [default: `confine` in the configuration's `[process]`]
     #[arg(long, value_enum, value_name = "EXTENT")]
     confine: Option<Extent>,
 }

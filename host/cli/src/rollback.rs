@@ -45,12 +45,12 @@ impl RollbackCommand {
         let is_component = !self.skill && project.settings.packages.sources.contains_key(name);
         let rolled_back = if is_component {
             match project.lock.components.find_with_previous(name) {
-                Some(both) => Some(self.roll_back_component(&mut project, both).await),
+                Some(versions) => Some(self.roll_back_component(&mut project, versions).await),
                 None => None,
             }
         } else {
-            let both = project.lock.skills.find_with_previous(name);
-            both.map(|both| self.roll_back_skill(&mut project, both))
+            let versions = project.lock.skills.find_with_previous(name);
+            versions.map(|versions| self.roll_back_skill(&mut project, versions))
         };
         let Some(rolled_back) = rolled_back else {
             terminal::complain(format_args!(
@@ -148,7 +148,7 @@ fn find_source<'s, S: Display>(
         .reference;
     ensure!(
         previous.source == source.to_string(),
-        "its earlier version is from `{}`; name that as its `source`, and run the command again",
+        "its earlier version is from `{}`; set its `source` to that, and run the command again",
         quote(&previous.source)
     );
     Ok(source)
@@ -169,7 +169,7 @@ fn check_available<S: Display + PartialEq>(
     // A site offers only its current files.
     ensure!(fixed != source, missing);
     bail!(
-        "{missing}; name `{fixed}` as its `source`, and run `skillhost update {}`",
+        "{missing}; set its `source` to `{fixed}`, and run `skillhost update {}`",
         previous.name
     );
 }

@@ -44,7 +44,7 @@ pub(crate) struct ServeCommand {
 /// A server that is ready to run, in a confined process.
 pub(crate) struct ReadyServer {
     builder: HostBuilder,
-    /// The settings that are read again.
+    /// The settings that the server reads again when they change.
     settings: LiveSettings,
     stdio: StdioLimits,
     http: Option<http::ReadyHttp>,

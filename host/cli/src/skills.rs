@@ -19,7 +19,7 @@ const MAX_PROBLEMS: usize = 20;
 /// The mark of an unlisted skill.
 const UNLISTED_MARK: &str = "(not shown to models)";
 
-/// The minimum columns of a description beside a name. Fewer columns would not fit a word.
+/// The minimum number of columns for a description beside a name. A word would not fit into fewer.
 const MIN_DESCRIPTION_COLUMNS: usize = 10;
 
 /// List the skills and the problems found in them, or show one skill

@@ -22,8 +22,8 @@ pub(crate) struct StoreCommand {
 
 #[derive(Subcommand)]
 enum StoreVerb {
-    /// List the digests in the store, their bytes, and their use by this
-    /// configuration
+    /// List the digests in the store, the sizes of their files, and their use by
+    /// this configuration
     List,
     /// Remove everything that is in no lock file used with this store
     Clean,
@@ -74,7 +74,7 @@ impl StoreCommand {
                 let removed = project.store.clean(&project.store.lock()?)?;
                 let bytes: u64 = removed.iter().map(|(_, size)| size).sum();
                 let number = count(removed.len(), "file");
-                terminal::print(&[format_line!("removed {number} of {bytes} bytes")])?;
+                terminal::print(&[format_line!("removed {number}, {bytes} bytes in all")])?;
             }
         }
         Ok(Exit::Ok)

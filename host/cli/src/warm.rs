@@ -1,5 +1,7 @@
-//! `skillhost warm`: compiles components before a call or client has to wait for them. Also the
-//! successor process, which finishes compiling when a client ends its stdio server early.
+//! `skillhost warm`: compiles components before a call or client has to wait for them.
+//!
+//! This file also has the successor process, which finishes compiling when a client ends its stdio
+//! server early.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -30,7 +32,7 @@ pub(crate) const SUCCESSOR: &str = "--successor";
 /// The byte that tells the successor on stdin that nothing is left to compile.
 const DONE: u8 = b'.';
 
-/// Compile all components now, so that no call and no client waits for it
+/// Compile all components now, so that no call and no client waits for that
 #[derive(Args, Default)]
 pub(crate) struct WarmCommand {
     #[command(flatten)]

@@ -24,7 +24,7 @@ use skillhost_program::exit::Exit;
 use skillhost_program::options::ReportFormat;
 use skillhost_program::terminal::{self, format_line};
 
-/// The first line of the records for people.
+/// The header line above the records for people.
 const HEADER: &str = "TIME CLIENT TOOL SKILL PATH OUTCOME DURATION";
 
 /// Print records of an audit log
@@ -60,14 +60,14 @@ pub(crate) struct ShowCommand {
     /// Only the newest N of these records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: Option<u32>,
-    /// Continue with records that are appended, also after a rotation; Ctrl-C stops it
+    /// Then print new records as they are appended, also after a rotation; Ctrl-C stops it
     #[arg(long)]
     follow: bool,
     /// Count the calls and errors of each skill or tool, and the time of its calls, instead of
     /// printing records
     #[arg(long, value_enum, conflicts_with_all = ["limit", "follow"])]
     by: Option<GroupBy>,
-    /// Form of the records; `json` is a line of JSON for each
+    /// Form of the records; `json` prints each as a line of JSON
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
 }
@@ -76,7 +76,7 @@ impl ShowCommand {
     pub(super) async fn execute(mut self) -> anyhow::Result<Exit> {
         if self.follow && self.files.len() > 1 {
             terminal::complain(
-                "`--follow` follows one file, and finds the next one after a rotation by its name",
+                "`--follow` takes one file; after a rotation, it opens the new file of that name",
             );
             return Ok(Exit::Usage);
         }

@@ -28,8 +28,8 @@ pub(crate) struct VerifyCommand {
     /// Public key of the checkpoints; repeatable, if the key was changed
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// External checkpoints: the log must have each of them, except those older than its
-    /// first record; repeatable
+    /// File of external checkpoints; the log must have each of them, except those older
+    /// than its first record; repeatable
     #[arg(long, value_name = "FILE", requires = "key")]
     checkpoints: Vec<PathBuf>,
     /// Form of the result
@@ -115,7 +115,7 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
     }
     if report.torn_checkpoint_bytes > 0 {
         lines.push(format_line!(
-            "{} bytes of torn checkpoints in the files of `--checkpoints` do not count",
+            "{} bytes of torn checkpoints in the files of `--checkpoints` are ignored",
             report.torn_checkpoint_bytes
         ));
     }

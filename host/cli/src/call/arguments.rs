@@ -65,7 +65,7 @@ impl<'a> CallArguments<'a> {
             match schema.map_or(Some((*value).into()), |schema| convert(value, schema)) {
                 Some(value) => Ok(((*key).to_owned(), value)),
                 None => refused(format!(
-                    "`{key}` is a list or an object, which KEY=VALUE cannot write: give all \
+                    "`{key}` is a list or an object, which KEY=VALUE cannot express: give all \
                      arguments as one JSON object"
                 )),
             }
@@ -118,8 +118,8 @@ fn convert(value: &str, schema: &Value) -> Option<Value> {
     }
 }
 
-/// Collects the types that a schema accepts. Of the strings of an `enum`, only one that equals
-/// `text` counts as a string.
+/// Collects the types that a schema accepts. A string of an `enum` or `const` counts as the type
+/// `string` only if it equals `text`.
 fn collect_types<'s>(schema: &'s Value, text: &str, types: &mut Vec<&'s str>) {
     let listed = schema.get("enum").and_then(Value::as_array);
     let value_types: Vec<&str> = listed

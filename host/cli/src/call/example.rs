@@ -9,7 +9,8 @@ use skillhost_sandbox::tool::arguments::check_arguments;
 /// schemas of third-party tools.
 const MAX_DEPTH: usize = 4;
 
-/// The maximum number of characters of an example. Guards against the same.
+/// The maximum number of characters of an example. Guards against: examples that are too long
+/// to read.
 const MAX_CHARACTERS: usize = 300;
 
 /// Returns an example call to type into a shell, or `None` if no short one fits the schema.
@@ -128,6 +129,6 @@ fn shell_quoted(word: &str) -> Option<String> {
 
 /// Checks whether a word needs no quotes in a shell.
 fn is_plain(word: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,@%+=-".contains(&byte);
-    !word.is_empty() && word.bytes().all(is_plain)
+    let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,@%+=-".contains(&byte);
+    !word.is_empty() && word.bytes().all(is_plain_byte)
 }

@@ -53,8 +53,8 @@ impl ScriptChecker {
         options.build_one_call_host(config).await.map(Some)
     }
 
-    /// Returns the report on a skill. Prints a message and returns `None` if the tool fails or may
-    /// not read the skill.
+    /// Returns the report on a skill. Prints a message and returns `None` if the tool fails or is
+    /// not allowed to read the skill.
     pub(super) async fn report(&self, skill: &str) -> Option<ScriptReport> {
         let caller = Caller::new(Transport::Cli);
         let arguments = json!({ "skill_name": skill });
@@ -78,8 +78,8 @@ impl ScriptReport {
         &self.0
     }
 
-    /// Returns the report as lines for people: one for each script and each reason. Quoting keeps
-    /// a file name from starting a line or passing for a verdict.
+    /// Returns the report as lines for people: one for each script and each reason. File
+    /// names are quoted, so that none can start a line or look like a verdict.
     pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for script in Vec::<JudgedScript>::deserialize(&self.0).unwrap_or_default() {

@@ -13,7 +13,7 @@ use skillhost_skills::skill_md::is_skill_md;
 use super::scripts::ScriptReport;
 use super::{CheckedSkill, count, ignored_keys, severity_name};
 
-/// The largest number of findings that are all printed.
+/// The maximum number of findings for which every finding is printed.
 const MAX_COMPLETE: usize = 50;
 
 /// The maximum number of printed findings of one rule and skill, if there are many findings.
@@ -62,7 +62,7 @@ fn lines(checked: &[CheckedSkill], all: bool) -> (Vec<Line>, usize) {
     let all = all || total <= MAX_COMPLETE;
     let mut lines = Vec::new();
     let mut printed: BTreeMap<&str, usize> = BTreeMap::new();
-    // The findings of skills of which none is printed, by rule.
+    // By rule: the findings of those skills for which no finding of the rule is printed.
     let mut in_unprinted_skills: BTreeMap<&str, Total> = BTreeMap::new();
     let mut unprinted = 0;
     for checked in checked {
@@ -123,7 +123,7 @@ fn finding_line(checked: &CheckedSkill, finding: &Finding) -> Line {
 }
 
 /// Returns a table with the number of findings and skills of each rule: errors first, then by
-/// number. The table is empty if there are no findings.
+/// the number of findings. The table is empty if there are no findings.
 fn summary(checked: &[CheckedSkill]) -> Vec<Line> {
     let mut rules: BTreeMap<(Severity, &str), Total> = BTreeMap::new();
     for checked in checked {

@@ -13,23 +13,24 @@ use rustix::io::Errno;
 use skillhost_skills::named_file::{self, UNKNOWN_KIND};
 use skillhost_skills::own_user::is_own_user;
 
-/// The maximum size of a file. Guards against: a device or a log in place of a configuration. Claude
-/// Code keeps some megabytes of its own state in its file.
+/// The maximum size of a file. Guards against: a device or a log in place of a configuration.
+/// Claude Code also keeps its state in its file, which can be some megabytes.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A file of a client, which may not exist.
 pub(super) struct ClientFile {
     /// The folder that the client's documentation names, such as the home folder.
     folder: PathBuf,
-    /// The path in that folder.
+    /// The path of the file in that folder.
     inside: &'static Path,
     /// True for a file in the user's own folder: symlinks to the file's folder are followed. False
     /// for a file in a project, which may have another author.
     is_user_file: bool,
+    /// The file as it was read. `None` if it did not exist.
     found: Option<Found>,
 }
 
-/// A file as it was read.
+/// The content and the status of a file that was read.
 struct Found {
     text: String,
     status: Stat,
@@ -93,7 +94,7 @@ impl ClientFile {
             ensure!(
                 now.as_ref().map(|found| &found.text)
                     == self.found.as_ref().map(|found| &found.text),
-                "it has changed meanwhile; run the command again"
+                "it was changed meanwhile; run the command again"
             );
             let flags = if self.exists() {
                 RenameFlags::empty()
@@ -132,8 +133,8 @@ impl ClientFile {
         self.inside.file_name().context("its path has no file name")
     }
 
-    /// Opens the file's folder. If it is missing, creates it if `create` is true, and else returns
-    /// `None`.
+    /// Opens the file's folder. If the folder is missing, creates it if `create` is true, and
+    /// otherwise returns `None`.
     fn open_folder(&self, create: bool) -> anyhow::Result<Option<OwnedFd>> {
         if create && self.is_user_file {
             fs::create_dir_all(&self.folder)?;
@@ -162,7 +163,7 @@ impl ClientFile {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                bail!("its folder is a symlink or no folder; replace it with a real folder")
+                bail!("its folder is a symlink or not a folder; replace it with a real folder")
             }
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(before.text(), "{}");
         fs::write(&path, "{1}").unwrap();
         let refused = before.replace("new").unwrap_err().to_string();
-        assert!(refused.contains("changed meanwhile"), "{refused}");
+        assert!(refused.contains("was changed meanwhile"), "{refused}");
         fs::remove_file(&path).unwrap();
         assert!(before.replace("new").is_err());
         assert!(!path.exists());

@@ -1,5 +1,5 @@
-//! The formats of clients' configurations: finds, sets and removes one entry, and changes nothing
-//! else.
+//! Edits clients' configurations in their formats. An *entry* is the value that describes one MCP
+//! server. An edit sets or removes one entry, and changes nothing else.
 //!
 //! Each edited text is parsed again. If anything but the entry has changed, the edit is refused.
 
@@ -32,7 +32,7 @@ pub(super) struct EntryPath<'a> {
     pub(super) name: &'a str,
 }
 
-/// The mark that some editors write at the start of a text file.
+/// The character that some editors write at the start of a text file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Format {
@@ -49,7 +49,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// If the text is invalid, with the line and column.
+    /// If the text is invalid. The error has the line and the column.
     pub(super) fn find(
         self,
         text: &str,
@@ -63,7 +63,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// If the text is invalid, or another part would change.
+    /// If the text is invalid, or anything but the entry would change.
     pub(super) fn set(
         self,
         text: &str,
@@ -77,7 +77,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// If the text is invalid, or another part would change.
+    /// If the text is invalid, or anything but the entry would change.
     pub(super) fn remove(self, text: &str, entry_path: EntryPath<'_>) -> anyhow::Result<String> {
         self.edit(text, entry_path, None)
     }
@@ -89,7 +89,7 @@ impl Format {
         entry: Option<&Value>,
     ) -> anyhow::Result<String> {
         let before = self.read(text)?;
-        // Fails if the servers are not in an object.
+        // Refuse a text whose servers are not in an object.
         take_entry(&mut before.clone(), entry_path)?;
         let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(body) => (&text[..BYTE_ORDER_MARK.len_utf8()], body),
@@ -104,7 +104,7 @@ impl Format {
         let after = self.read(&edited);
         after
             .and_then(|after| check(before, after, entry_path, entry))
-            .context("its form is too unusual to change safely; edit it by hand")?;
+            .context("its form is too unusual to edit safely; edit it by hand")?;
         Ok(edited)
     }
 
@@ -125,7 +125,7 @@ impl Format {
 fn take_entry(content: &mut Value, entry_path: EntryPath<'_>) -> anyhow::Result<Option<Value>> {
     let settings = content
         .as_object_mut()
-        .context("it has no object with settings")?;
+        .context("its top level is not an object")?;
     let servers = match settings.get_mut(entry_path.key) {
         None | Some(Value::Null) => return Ok(None),
         Some(servers) => servers.as_object_mut(),
@@ -145,7 +145,7 @@ fn check(
     let found = take_entry(&mut after, entry_path)?;
     ensure!(
         found.as_ref() == entry,
-        "the new text would have another entry"
+        "the entry would not be as intended"
     );
     for content in [&mut before, &mut after] {
         // An edit may add an object for the servers, or leave an empty one.
@@ -156,9 +156,9 @@ fn check(
             settings.shift_remove(entry_path.key);
         }
     }
-    // Compare texts: equal maps may differ in their order.
+    // Compare texts: equal objects may differ in the order of their keys.
     let [before, after] = [before, after].map(|content| content.to_string());
-    ensure!(before == after, "another part would change");
+    ensure!(before == after, "a part other than the entry would change");
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Client {
     /// Returns the entry of a server over HTTP.
     url_entry: fn(&str, &str) -> Value,
     /// The URL of the client's documentation.
-    pub(super) source: &'static str,
+    pub(super) documentation: &'static str,
     /// The day on which the row was compared with the documentation.
     pub(super) checked: &'static str,
 }
@@ -52,7 +52,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "mcpServers",
         program_entry: stdio_entry,
         url_entry: |_, url| json!({"type": "http", "url": url}),
-        source: "https://code.claude.com/docs/en/mcp",
+        documentation: "https://code.claude.com/docs/en/mcp",
         checked: "2026-11-28",
     },
     Client {
@@ -65,7 +65,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "mcp_servers",
         program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
         url_entry: |_, url| json!({"url": url}),
-        source: "https://developers.openai.com/codex/mcp",
+        documentation: "https://developers.openai.com/codex/mcp",
         checked: "2026-11-28",
     },
     Client {
@@ -78,7 +78,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "mcpServers",
         program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
         url_entry: |_, url| json!({"url": url}),
-        source: "https://cursor.com/docs/mcp",
+        documentation: "https://cursor.com/docs/mcp",
         checked: "2026-11-28",
     },
     Client {
@@ -91,7 +91,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "mcpServers",
         program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
         url_entry: |_, url| json!({"httpUrl": url}),
-        source: "https://geminicli.com/docs/tools/mcp-server",
+        documentation: "https://geminicli.com/docs/tools/mcp-server",
         checked: "2026-11-28",
     },
     Client {
@@ -123,7 +123,7 @@ pub(super) const CLIENTS: [Client; 8] = [
                 "timeout": 300,
             })
         },
-        source: "https://goose-docs.ai/docs/guides/config-files",
+        documentation: "https://goose-docs.ai/docs/guides/config-files",
         checked: "2026-11-28",
     },
     Client {
@@ -140,7 +140,7 @@ pub(super) const CLIENTS: [Client; 8] = [
             json!({"type": "local", "command": command})
         },
         url_entry: |_, url| json!({"type": "remote", "url": url}),
-        source: "https://opencode.ai/v1/docs/mcp-servers",
+        documentation: "https://opencode.ai/v1/docs/mcp-servers",
         checked: "2026-11-28",
     },
     Client {
@@ -153,7 +153,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "servers",
         program_entry: stdio_entry,
         url_entry: |_, url| json!({"type": "http", "url": url}),
-        source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
+        documentation: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
         checked: "2026-11-28",
     },
     Client {
@@ -166,7 +166,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         key: "context_servers",
         program_entry: |_, program| json!({"command": program.path, "args": program.arguments}),
         url_entry: |_, url| json!({"url": url}),
-        source: "https://zed.dev/docs/ai/mcp",
+        documentation: "https://zed.dev/docs/ai/mcp",
         checked: "2026-11-28",
     },
 ];

@@ -59,7 +59,7 @@ impl ExplainCommand {
             ReportFormat::Json => terminal::print_json(&verdict.to_json())?,
         }
         Ok(match verdict.allowed {
-            Ok(_) if verdict.asks() => Exit::Failure,
+            Ok(_) if verdict.must_ask() => Exit::Failure,
             Ok(_) => Exit::Ok,
             Err(_) => Exit::Failure,
         })
@@ -87,11 +87,11 @@ struct Verdict<'a> {
     /// The rule or the consent that allows the request, or the reason why it is denied.
     allowed: Result<Permission<'a>, String>,
     /// The line of the consent file that allows the request, if the grant asks a person.
-    line: Option<usize>,
+    consent_line: Option<usize>,
     /// The host name, if the decision also depends on its addresses.
     unresolved_host: Option<String>,
-    /// Each rule, and the part of the request that it does not allow. Empty if a rule allows the
-    /// request.
+    /// Each rule, and the first part of the request that it does not allow. Empty if a rule allows
+    /// the request.
     differences: Vec<(&'a NetworkRule, &'static str)>,
     /// The secrets that the request may have.
     secrets: Vec<&'a SecretUse>,
@@ -104,7 +104,7 @@ impl<'a> Verdict<'a> {
             grant,
             request: format!("{method} {url}"),
             allowed: Err(String::new()),
-            line: None,
+            consent_line: None,
             unresolved_host: None,
             differences: Vec::new(),
             secrets: Vec::new(),
@@ -126,7 +126,7 @@ impl<'a> Verdict<'a> {
             .collect();
         verdict.differences = differences.unwrap_or_default();
         if let Ok(Permission::Consent) = verdict.allowed {
-            verdict.line = host.consent_line(&grant.digest, &target.origin());
+            verdict.consent_line = host.consent_line(&grant.digest, &target.origin());
         }
         if verdict.allowed.is_ok() {
             verdict.unresolved_host = target.address().is_none().then(|| target.host());
@@ -136,8 +136,8 @@ impl<'a> Verdict<'a> {
     }
 
     /// Returns whether a person must be asked.
-    fn asks(&self) -> bool {
-        matches!(self.allowed, Ok(Permission::Consent)) && self.line.is_none()
+    fn must_ask(&self) -> bool {
+        matches!(self.allowed, Ok(Permission::Consent)) && self.consent_line.is_none()
     }
 
     fn lines(&self) -> Vec<Line> {
@@ -156,7 +156,7 @@ impl<'a> Verdict<'a> {
                     return lines;
                 }
             };
-        let mut lines = match (permission, self.line) {
+        let mut lines = match (permission, self.consent_line) {
             (Permission::Rule(rule), _) => vec![
                 format_line!("allowed: {}", self.request),
                 format_line!("  by the rule `{rule}`"),
@@ -190,10 +190,10 @@ impl<'a> Verdict<'a> {
             "tool": self.grant.tool,
             "component": self.grant.origin,
             "request": self.request,
-            "allowed": self.allowed.is_ok() && !self.asks(),
-            "asks": self.asks(),
+            "allowed": self.allowed.is_ok() && !self.must_ask(),
+            "asks": self.must_ask(),
             "rule": self.allowed.as_ref().ok().map(ToString::to_string),
-            "consent_line": self.line,
+            "consent_line": self.consent_line,
             "denied_for": self.allowed.as_ref().err(),
             "unresolved_host": self.unresolved_host,
             "other_rules": rules.collect::<Value>(),
@@ -202,7 +202,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Returns the condition for the addresses of a host, which only a real request resolves.
+/// Returns the condition on the addresses of a host. Only a real request resolves them.
 fn condition(permission: &Permission<'_>, host: &str) -> String {
     let allowed = match (permission.is_localhost(), permission.is_plain()) {
         _ if matches!(permission, Permission::Consent) => "public",

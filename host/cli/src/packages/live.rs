@@ -1,5 +1,5 @@
-//! The packages of a running server: what it reads again when its configuration, its lock file or a
-//! key changes.
+//! The packages of a running server: reads the settings again when the configuration, the lock file
+//! or a key changes.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -34,7 +34,8 @@ impl LivePackages {
 
     /// Reads the current grants, pins, locked components and locked skills, and checks them as at
     /// the start. Leaves out a skill that differs from its lock, and reports why; no other skill
-    /// gets its name. Leaves out a denied component, so it stops at once.
+    /// gets its name. Leaves out a denied component, so the server stops
+    /// serving it at once.
     ///
     /// The egress process keeps its rules until the server ends, so the requests of a grant stay as
     /// they were. Only a grant that no longer allows any request takes effect.
@@ -98,7 +99,7 @@ impl LivePackages {
     }
 
     /// Returns the packages of a builder and the components of a host that the configuration denies
-    /// now. Needs nothing else of the configuration, nor the lock file or the store.
+    /// now. Reads nothing else: not the rest of the configuration, the lock file or the store.
     pub(crate) fn denied(
         &self,
         builder: &HostBuilder,
@@ -125,7 +126,7 @@ impl LivePackages {
             let LockedPackage { kind, name, .. } = package;
             denied.messages.push(no_longer_served(kind, name, why));
         }
-        // Also components from folders of tools.
+        // Components from folders of tools can be denied too.
         let refusals = list.refusals();
         for (name, digest) in host.component_digests() {
             if let Some(why) = refusals.get(digest)

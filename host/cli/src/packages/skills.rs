@@ -21,19 +21,20 @@ use super::{
 use crate::line_diff::{LineChange, has_hidden_changes, line_diff};
 use crate::settings::{LoadedPackage, Settings};
 
-/// The maximum number of files of a kind that are listed.
+/// The maximum number of listed items of a kind: files, scripts or findings.
 const MAX_LISTED: usize = 50;
 
 /// The maximum number of changed lines of SKILL.md that are shown.
 const MAX_CHANGED: usize = 40;
 
-/// The maximum bytes of a SKILL.md that is compared. Guards against: millions of empty lines.
+/// The maximum size of a SKILL.md that is compared, in bytes. Guards against: millions of empty
+/// lines.
 const MAX_COMPARED: usize = 1 << 20;
 
-/// The maximum characters of a text that are shown.
+/// The maximum number of characters of a text that are shown.
 const MAX_CHARS: usize = 1024;
 
-/// The maximum characters of a changed line that are shown.
+/// The maximum number of characters of a changed line that are shown.
 const MAX_LINE_CHARS: usize = 160;
 
 /// Adds the locked skills to a host, before its other skills, so a folder that appears later cannot
@@ -237,7 +238,8 @@ pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow:
             let commit = git.commit();
             ensure!(
                 commit.is_none() || commit == locked.commit.as_deref(),
-                "`{source}` names another commit than the lock file; `skillhost update {}` locks it",
+                "`{source}` names a commit other than the locked one; `skillhost update {}` locks \
+                 the named commit",
                 locked.name
             );
             Ok(())
@@ -325,7 +327,8 @@ pub(crate) fn changes(
     lines.extend(file_changes(old, before, new, after));
     let Some(before) = before else {
         lines.push(format_line!(
-            "  the store does not have the old files: all files count as new; `skillhost fetch` gets them"
+            "  the store does not have the old files, so all files count as new; `skillhost \
+             fetch` gets the old files"
         ));
         return lines;
     };

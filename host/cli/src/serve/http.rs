@@ -33,8 +33,8 @@ pub(crate) struct HttpArguments {
     /// unix:/run/skillhost/socket, with MCP at /mcp
     #[arg(long = "http", value_name = "ADDR")]
     pub(crate) address: Option<HttpAddress>,
-    /// Read the bearer token that requests must carry from this file instead of
-    /// the configured one; or set SKILLHOST_HTTP_TOKEN
+    /// File with the bearer token that requests must carry, instead of the
+    /// configured one; or set SKILLHOST_HTTP_TOKEN
     #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
     /// Speak TLS with the certificate in this PEM file, instead of the configured one

@@ -114,7 +114,7 @@ fn page_lists_each_key() {
     }
 }
 
-/// Guards against: a page that states another default than the code has.
+/// Guards against: a page with a default that differs from the code's.
 #[test]
 fn documented_defaults_are_the_real_ones() {
     let digest = "0".repeat(64);
@@ -162,7 +162,7 @@ fn documented_defaults_are_the_real_ones() {
     assert!(tried > 15, "only {tried} defaults were found");
 }
 
-/// Guards against: a page that states other limits than the tables.
+/// Guards against: a page with limits that differ from the tables'.
 #[test]
 fn page_lists_each_limit_with_its_default_and_bounds() {
     fn check<S: LimitSet>() {

@@ -92,8 +92,8 @@ impl Groups {
         sorted
     }
 
-    /// Returns a table for people: the names, calls, errors and the total time, and unchained records
-    /// if there are any.
+    /// Returns a table for people: the names, calls, errors and the total time. It has a column for
+    /// unchained records if there are any.
     pub(super) fn table(&self) -> Vec<Line> {
         let header = match self.by {
             GroupBy::Skill => "SKILL",

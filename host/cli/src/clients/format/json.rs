@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, allows_comments: bool) -> anyhow::Result<Value> {
     }
     value
         .to_serde_value()
-        .context("it has a part without a value")
+        .context("a part of it is not a JSON value")
 }
 
 /// Sets an entry of a valid text, or removes it if `entry` is `None`.
@@ -49,7 +49,7 @@ pub(super) fn edit(
     let root = parse(text, true)?;
     let settings = root
         .object_value_or_create()
-        .context("it has no object with settings")?;
+        .context("its top level is not an object")?;
     match entry {
         Some(entry) => {
             let servers = settings.object_value_or_set(entry_path.key);
@@ -90,7 +90,7 @@ fn parse(text: &str, allows_comments: bool) -> anyhow::Result<CstRootNode> {
     })
 }
 
-/// Refuses repeated keys: clients differ in which value they use.
+/// Refuses repeated keys, because clients differ in which of the values they use.
 fn check_keys(object: &CstObject) -> anyhow::Result<()> {
     let mut names = BTreeSet::new();
     for property in object.properties() {

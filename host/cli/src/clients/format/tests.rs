@@ -14,7 +14,8 @@ fn entry() -> Value {
     json!({"command": "/opt/skill host", "args": ["serve", "--skills", "/home/me/\"skills\""]})
 }
 
-/// Checks an addition, and that removing it keeps the lines with the word `keep`.
+/// Checks the text after an entry is added, and that removing the entry again keeps the lines with
+/// the word `keep`.
 fn check_addition(format: Format, before: &str, after: &str) {
     let added = format.set(before, ENTRY_PATH, &entry()).unwrap();
     assert_eq!(added, after, "{before}");
@@ -191,7 +192,11 @@ fn refuses_invalid_text_with_its_position() {
             "{\"a\": 1 \"b\": 2}",
             "line 1, column 8: expected comma",
         ),
-        (Format::JsonWithComments, "[1]", "it has no object"),
+        (
+            Format::JsonWithComments,
+            "[1]",
+            "its top level is not an object",
+        ),
         (
             Format::JsonWithComments,
             "{\"servers\": []}",
@@ -214,14 +219,14 @@ fn refuses_invalid_text_with_its_position() {
             "its `servers` is not an object",
         ),
         (Format::Yaml, "a: 1\nb: c: d\n", "line 2, column "),
-        (Format::Yaml, "- a\n", "it has no object"),
+        (Format::Yaml, "- a\n", "its top level is not an object"),
         (
             Format::Yaml,
             "a: 1\n--- b\n",
             "a second document starts here",
         ),
         (Format::Yaml, "a: 1\na: 2\n", "the key `a` occurs twice"),
-        (Format::Yaml, "{a: 1}\n", "it is in braces"),
+        (Format::Yaml, "{a: 1}\n", "its top level is in braces"),
         (
             Format::Yaml,
             "servers: {a: 1}\n",

@@ -34,7 +34,9 @@ pub(super) fn edit(
                 servers.set_implicit(true);
                 servers.into()
             });
-            let servers = servers.as_table_like_mut().context("it is not a table")?;
+            let servers = servers.as_table_like_mut();
+            let servers =
+                servers.with_context(|| format!("its `{}` is not a table", entry_path.key))?;
             set(servers, entry_path.name, entry)?;
         }
         None => {

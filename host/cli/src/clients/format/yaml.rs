@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::EntryPath;
 
-/// The maximum nesting of lists and maps. Guards against: a text of opening brackets.
+/// The maximum nesting of lists and objects. Guards against: a text of opening brackets.
 const MAX_NESTING: usize = 64;
 
 /// A node of the text.
 struct Node {
-    /// The range in the text. The range of a block collection ends with its last child.
+    /// The range in the text. A list or object without brackets ends with its last child.
     range: Range<usize>,
     content: Content,
 }
@@ -22,8 +22,8 @@ struct Node {
 enum Content {
     Scalar(Value),
     List(Vec<Node>),
-    /// A map, and whether it is in braces.
-    Map(Vec<(Node, Node)>, bool),
+    /// An object, which YAML calls a mapping, and whether it is written in braces.
+    Object(Vec<(Node, Node)>, bool),
 }
 
 /// Parses the text. An empty text is an empty object.
@@ -56,16 +56,17 @@ fn remove(text: &str, entry_path: EntryPath<'_>) -> anyhow::Result<String> {
     let start = line_start(text, key.range.start);
     ensure!(
         text[start..key.range.start].trim().is_empty() && !servers.is_in_braces(),
-        "its `{}` is in braces or has complex keys",
+        "its `{}` is in braces, or the entry does not start a line",
         entry_path.key
     );
     let end = next_line_start(text, entry.range.end.max(key.range.end));
     let mut edited = text.to_owned();
     edited.replace_range(start..end, "");
     if servers.len() == 1 {
-        // An empty value is null, not a map.
+        // Without entries, the value would be null, not an object.
         let colon = text[servers_key.range.end..].find(':');
-        let colon = colon.context("its key has no colon")? + servers_key.range.end;
+        let colon = colon.with_context(|| format!("its key `{}` has no colon", entry_path.key))?;
+        let colon = servers_key.range.end + colon;
         edited.insert_str(colon + 1, " {}");
     }
     Ok(edited)
@@ -76,7 +77,7 @@ fn insert(text: &str, entry_path: EntryPath<'_>, entry: &Value) -> anyhow::Resul
     let root = parse(text)?;
     ensure!(
         !root.as_ref().is_some_and(Node::is_in_braces),
-        "it is in braces"
+        "its top level is in braces"
     );
     let servers = root.as_ref().and_then(|root| root.get(entry_path.key));
     let mut edited = text.to_owned();
@@ -90,18 +91,22 @@ fn insert(text: &str, entry_path: EntryPath<'_>, entry: &Value) -> anyhow::Resul
     };
     let mut indentation = "  ".to_owned();
     match &servers.content {
-        Content::Map(entries, false) => {
+        Content::Object(entries, false) => {
             let first = entries.first().map_or(key, |(key, _)| key).range.start;
             text[line_start(text, first)..first].clone_into(&mut indentation);
-            ensure!(indentation.trim().is_empty(), "it has complex keys");
+            ensure!(
+                indentation.trim().is_empty(),
+                "the first key of its `{}` does not start a line",
+                entry_path.key
+            );
         }
-        Content::Map(entries, true) => {
+        Content::Object(entries, true) => {
             ensure!(entries.is_empty(), "its `{}` is in braces", entry_path.key);
             let start = text[..servers.range.start].trim_end().len();
             edited.replace_range(start..servers.range.end, "");
         }
         Content::Scalar(Value::Null) => edited.replace_range(servers.range.clone(), ""),
-        _ => bail!("its `{}` is not a map", entry_path.key),
+        _ => bail!("its `{}` is not an object", entry_path.key),
     }
     // Insert after the line of the key, above the comments of the first entry.
     let mut at = next_line_start(&edited, key.range.end);
@@ -127,8 +132,8 @@ fn line_start(text: &str, offset: usize) -> usize {
     text[..offset].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Returns the start of the line after a node that ends at an offset. Goes back over blanks first,
-/// because a block scalar contains its last line ends.
+/// Returns the start of the line after a node that ends at an offset. Skips white space before the
+/// offset, because a block scalar contains its last line ends.
 fn next_line_start(text: &str, offset: usize) -> usize {
     let offset = text[..offset].trim_end().len();
     let end = text[offset..].find('\n');
@@ -212,7 +217,7 @@ impl<'a> Events<'a> {
                     Some((key, value)) if !is_in_braces => key.range.end.max(value.range.end),
                     _ => end,
                 };
-                Content::Map(entries, is_in_braces)
+                Content::Object(entries, is_in_braces)
             }
             _ => return Err(self.refuse(&span, "a value is missing")),
         };
@@ -226,9 +231,9 @@ impl<'a> Events<'a> {
 }
 
 impl Node {
-    /// Returns the key and the value of an entry of a map.
+    /// Returns the key and the value of an object's entry.
     fn get(&self, name: &str) -> Option<(&Self, &Self)> {
-        let Content::Map(entries, _) = &self.content else {
+        let Content::Object(entries, _) = &self.content else {
             return None;
         };
         let is_named = |key: &Self| matches!(&key.content, Content::Scalar(key) if key == name);
@@ -238,13 +243,13 @@ impl Node {
 
     fn len(&self) -> usize {
         match &self.content {
-            Content::Map(entries, _) => entries.len(),
+            Content::Object(entries, _) => entries.len(),
             _ => 0,
         }
     }
 
     fn is_in_braces(&self) -> bool {
-        matches!(self.content, Content::Map(_, true))
+        matches!(self.content, Content::Object(_, true))
     }
 
     fn value(&self) -> anyhow::Result<Value> {
@@ -254,7 +259,7 @@ impl Node {
                 let items = items.iter().map(Self::value);
                 Value::Array(items.collect::<anyhow::Result<_>>()?)
             }
-            Content::Map(entries, _) => {
+            Content::Object(entries, _) => {
                 let mut map = Map::new();
                 for (key, value) in entries {
                     let key = match key.value()? {

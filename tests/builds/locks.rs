@@ -13,7 +13,7 @@ fn refuses_npm_lock_that_names_project_files() {
     let with_member = |member: &str| text.replacen(entry, &format!("{entry}\n{member},"), 1);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let not_json = "`package-lock.json` is not a JSON object: ";
-    let not_of_registry = "may name only packages of a registry";
+    let not_of_registry = "must name only packages of a registry";
     for (file, changed, message) in [
         // npm accepts these texts; a strict JSON parser does not.
         (lock, format!("\u{feff}{text}"), not_json),

@@ -98,7 +98,7 @@ def run(folder, language):
     for name in names:
         program.run(folder, "add-library", name).exits_with(0).prints(
             "pinned `%s` %s" % tuple(name.split("==")))
-        program.run(folder, "add-library", name).exits_with(0).prints("has it already")
+        program.run(folder, "add-library", name).exits_with(0).prints(" already")
     for path, right, wrong in edits:
         text = (folder / path).read_text()
         assert text.count(right) == 1, "%s has no %r" % (path, right)

@@ -44,7 +44,8 @@ fn dry_run_reports_problems_and_pushes_nothing() {
         );
     }
     let shown = user.run_ok(&["push", "--dry-run", &reference]);
-    let no_source = "warning: its metadata has no URL of the source [no-source]\n  add the URL";
+    let no_source =
+        "warning: the component's metadata has no URL of the source [no-source]\n  add the URL";
     assert!(shown.contains(no_source), "{shown}");
     let total = format!("{reference}: 0 errors, ");
     assert!(

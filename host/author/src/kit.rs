@@ -101,7 +101,7 @@ pub(crate) const PYTHON_HTTP: &str = include_str!(concat!(
     "/../../guest-tools/kits/python/skillhost_http.py"
 ));
 
-/// The Python module that runs the imports inside of functions at build time.
+/// The Python module that runs the imports in functions at build time.
 pub(crate) const PYTHON_IMPORTS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../guest-tools/kits/python/skillhost_imports.py"

@@ -1,7 +1,7 @@
 //! The program `skillhost-author`: makes, builds and tests tool projects. `skillhost` runs it
 //! for verbs that `skillhost` itself does not have.
 
-// Shared modules, lowest first: a module uses only those above it in this list.
+// Shared modules. A module uses only modules listed before it.
 
 mod trace;
 
@@ -9,12 +9,12 @@ mod kit;
 
 mod build;
 
-// The other verbs of the program.
+// The verbs that are not in `build`.
 
 mod dev;
 mod new;
 mod test;
-// Finds the component as `test` does.
+// After `test`, with which it finds the built component.
 mod push;
 
 use std::env;
@@ -51,7 +51,7 @@ enum Verb {
     Push(push::PushCommand),
 }
 
-/// Returns the command line, for its manual.
+/// Returns the definition of the command line, for the manual.
 #[cfg(feature = "manual")]
 pub fn command() -> clap::Command {
     <CommandLine as clap::CommandFactory>::command()

@@ -1,5 +1,6 @@
-//! The program `skillhost-manual`: writes the manual pages and completions of `skillhost` as they
-//! are installed in a folder `share`. `cargo xtask release` runs it.
+//! The program `skillhost-manual`: writes the manual pages and shell completions of `skillhost`
+//! into a folder, under the paths that they have in an installed `share`. `cargo xtask release`
+//! runs it.
 
 use std::env;
 use std::fs;

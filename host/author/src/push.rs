@@ -28,7 +28,7 @@ use skillhost_skills::text::digest::sha256_hex;
 
 use crate::test::find_built_component;
 
-/// The maximum bytes of a component file. The registry's rules may refuse smaller files too.
+/// The maximum size of a component file, in bytes. A registry may refuse smaller files too.
 const MAX_COMPONENT: u64 = 64 << 20;
 
 /// Push a component or a skill to a registry, sign it, and move the tag last

@@ -83,6 +83,7 @@ struct PinnedPackage {
 
 impl AddLibraryCommand {
     pub(crate) fn execute(self) -> Exit {
+        let library = &self.library;
         match self.add() {
             Ok((lock, pinned)) => {
                 for package in &pinned {
@@ -96,7 +97,7 @@ impl AddLibraryCommand {
                     }
                 }
                 if pinned.is_empty() {
-                    terminal::say(&format_line!("`{lock}` has it already"));
+                    terminal::say(&format_line!("`{lock}` has `{library}` already"));
                 }
                 Exit::Ok
             }
@@ -173,7 +174,7 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), BuildError> {
         .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 
-/// Replaces a file of the project atomically. Replaces a symlink itself, and not its target.
+/// Replaces a file of the project atomically. Replaces a symlink itself, not its target.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), BuildError> {
     let replaced = || -> std::io::Result<()> {
         let mut new = NamedTempFile::new_in(file.parent().unwrap_or(Path::new("")))?;

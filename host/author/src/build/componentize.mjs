@@ -12,7 +12,7 @@ const [ownWit, out, networkWorld] = process.argv.slice(2);
 const COMPILER = "./node_modules/@bytecodealliance/componentize-js";
 // Features that the compiler would import even if nothing uses them. `http` has `fetch`.
 const DISABLED_FEATURES = networkWorld ? ["fetch-event"] : ["http", "fetch-event"];
-// The kit's module for requests. Without the network, the component lacks what it imports.
+// The kit's module for requests. Without the network, the component lacks what this module imports.
 const HTTP_MODULE = /(^|\/)skillhost-http\.js$/;
 // The maximum size of JavaScript in the project, and in packages. Guards against: data that takes
 // up the memory of each call, which has 64 MiB.
@@ -336,7 +336,7 @@ async function importInstalled(name) {
 }
 
 // Returns the folder of the WIT package to compile for, and its world if it has several. For the
-// network, adds a world that imports `wasi:http`, too.
+// network, also adds a world that imports `wasi:http`.
 function witWithNetwork() {
   if (!networkWorld || !existsSync(join(ownWit, "deps/wasi-http"))) {
     return [ownWit];

@@ -24,7 +24,7 @@ pub(super) fn install(
 ) -> Result<PathBuf, BuildError> {
     for import in inspection.imports.iter().filter(|import| !import.granted) {
         terminal::say(&format_line!(
-            "it imports `{}`, which the host does not offer to tools",
+            "the component imports `{}`, which the host does not offer to tools",
             import.name
         ));
     }

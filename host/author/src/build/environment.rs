@@ -26,8 +26,8 @@ use skillhost_program::terminal::{self, format_line};
 const ENVIRONMENTS: &str = "environments";
 /// The file in an environment with the path of its project.
 const PROJECT: &str = "project";
-/// The file in an environment with its lock files and the real path of its marker. It is written
-/// last, so an incomplete environment does not have it.
+/// The file in an environment with its lock files and the real path of its
+/// [marker](Recipe::marker). It is written last, so an incomplete environment does not have it.
 const INSTALLED: &str = "installed";
 /// The time without a build after which a shared environment is removed.
 const MAX_UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -96,7 +96,7 @@ impl Environment {
             fs::write(environment.folder.join(INSTALLED), record)
                 .map_err(|error| cannot_use(&environment.folder, &error))?;
         } else if recipe.is_shared {
-            // Marks the environment as used. If this fails, the environment only looks older.
+            // Mark the environment as used. If this fails, the environment only looks older.
             let _ = File::open(environment.folder.join(INSTALLED))
                 .and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -111,7 +111,8 @@ impl Environment {
                 folder: folder.to_owned(),
             };
             environment.lock(is_shared)?;
-            // Meanwhile another build may have removed the folder, and a third created it again.
+            // Before the lock, another build may have removed the folder, and a third one may have
+            // created it again.
             let inode = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
             let locked = environment.handle.metadata().map(inode);
             let locked = locked.map_err(|error| cannot_use(folder, &error))?;
@@ -219,7 +220,7 @@ fn environments_folder(project: &Project) -> Result<PathBuf, BuildError> {
         .map_err(|error| cannot_use(&folder, &error))?;
     if folder.starts_with(&project.folder) {
         return Err(BuildError::setup(format!(
-            "the cache folder `{}` is in the project, from which no program runs",
+            "the cache folder `{}` is in the project, and a build runs no program from there",
             cache.display()
         ))
         .fix(CACHE_ADVICE));
@@ -295,7 +296,7 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        // Symlinks to folders are left out, because they may form a circle.
+        // Symlinks to folders are left out, because they may form a cycle.
         if entry.file_type()?.is_dir() {
             copy_folder(&from, &to)?;
         } else if from.is_file() {

@@ -1,8 +1,8 @@
 """Finds the imports in functions, missing modules, and modules that hide one another.
 
-A call cannot load modules from files, so the kit imports these modules when the component is
-built: `skillhost_imports.py` reads the module that this script writes. The script runs no code of
-the project.
+A call cannot load modules from files, so the kit runs the imports in functions when the component
+is built: `skillhost_imports.py` reads them from the module that this script writes. The script runs
+no code of the project.
 
 Arguments: the file to write, the folder to search, and the folder of a project's libraries if it
 has any.
@@ -84,7 +84,7 @@ class LateImports(ast.NodeVisitor):
         self.generic_visit(node)
         self.try_depth -= 1
 
-    def _note_line(self, module, node):
+    def _record_line(self, module, node):
         if not self.try_depth:
             self.lines.setdefault(module, node.lineno)
 
@@ -92,7 +92,7 @@ class LateImports(ast.NodeVisitor):
         if self.depth:
             self.imports |= {(alias.name, ()) for alias in node.names}
             for alias in node.names:
-                self._note_line(alias.name, node)
+                self._record_line(alias.name, node)
 
     def visit_ImportFrom(self, node):
         package = self.package.split(".") if self.package else []
@@ -102,10 +102,10 @@ class LateImports(ast.NodeVisitor):
         base = ".".join(parents + ([node.module] if node.module else []))
         names = tuple(sorted(alias.name for alias in node.names if alias.name != "*"))
         self.imports.add((base, names))
-        self._note_line(base, node)
+        self._record_line(base, node)
         for name in names:
             if f"{base}.{name}" in USELESS:
-                self._note_line(f"{base}.{name}", node)
+                self._record_line(f"{base}.{name}", node)
 
     def visit_Attribute(self, node):
         # The interpreter imports `_strptime` at the first call.
@@ -211,9 +211,9 @@ def missing_message(module, known):
 
 
 def useless_imports(visitor, path):
-    """Yields a message for each import in a function of a module that is left out.
+    """Yields a message for each import, in a function, of a module in `USELESS`.
 
-    An import in a `try` is left to the author.
+    Imports in a `try` get no message, because the author handles their failure.
     """
     for module, line in sorted(visitor.lines.items(), key=lambda it: it[1]):
         advice = USELESS.get(module) or USELESS.get(module.split(".")[0])
@@ -243,8 +243,8 @@ for name, package, path in modules(root):
         # Python reports the error when the module is imported.
         continue
     trees[name] = (path.relative_to(root), tree)
-    # The libraries are not the author's to change. This script reads them without `library_folders`
-    # and without a module `tool`.
+    # The author cannot change libraries. When this script reads libraries, the folder has no
+    # `tool.py`.
     if (pathlib.Path(root) / "tool.py").is_file():
         warnings += useless_imports(visitor, path.relative_to(root))
     imports = [(module, names) for module, names in visitor.imports if module not in USELESS]

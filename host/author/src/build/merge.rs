@@ -115,16 +115,18 @@ struct IndexMap {
 }
 
 impl IndexMap {
+    /// Adds an old index that gets no new index now.
     fn skip(&mut self) {
         self.new.push(None);
     }
 
+    /// Adds an old index, and assigns the next new index to it.
     fn write(&mut self) {
         let index = self.assign();
         self.new.push(Some(index));
     }
 
-    /// Assigns the next new index, also to an item that has no old index.
+    /// Returns the next new index, also for an item that has no old index.
     fn assign(&mut self) -> u32 {
         self.written += 1;
         self.written - 1
@@ -351,7 +353,7 @@ impl Reencode for Writer<'_> {
 }
 
 impl ReencodeComponent for Writer<'_> {
-    // The build validates the component, which finds an undefined index.
+    // An undefined index becomes `u32::MAX`. The build reports it when it validates the component.
     fn module_index(&mut self, index: u32) -> u32 {
         self.modules.get(index).unwrap_or(u32::MAX)
     }

@@ -47,7 +47,7 @@ pub(super) fn restrict_to_registry(folder: &Path) -> Result<(), BuildError> {
     };
     if let Some(entry) = find_foreign_entry(&manifest, packages) {
         return Err(BuildError::project(format!(
-            "`{MANIFEST}` and `{LOCK}` may name only packages of a registry, by version and hash: \
+            "`{MANIFEST}` and `{LOCK}` must name only packages of a registry, by version and hash: \
              {entry}"
         ))
         .fix("put your own modules into `src`; each package needs a `sha512` hash"));
@@ -125,15 +125,15 @@ fn is_registry_package(location: &str, package: &Value) -> bool {
         && text("integrity").is_some_and(is_hash)
 }
 
-/// Checks for a hash that npm verifies. npm ignores malformed hashes, and other kinds of hash
-/// if the registry names a `sha512` one.
+/// Checks whether a text is a hash that npm verifies. npm ignores malformed hashes. It also ignores
+/// other kinds of hash if the registry names a `sha512` one.
 fn is_hash(text: &str) -> bool {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     text.strip_prefix("sha512-")
         .is_some_and(|hash| hash.len() == 88 && hash.chars().all(is_base64))
 }
 
-/// Checks for the name of a package, with or without a scope.
+/// Checks whether a text is the name of a package, with or without a scope.
 pub(super) fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -147,10 +147,11 @@ pub(super) fn is_name(text: &str) -> bool {
     }
 }
 
-/// Checks for a version, a range of versions, a tag, or an alias of another registry package.
+/// Checks whether a text is a version, a range of versions, a tag, or an alias of another registry
+/// package.
 fn is_range(text: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || " .+-^~<>=|*,_$".contains(c);
-    // npm allows only registry packages after this prefix.
+    // After this prefix, npm accepts only registry packages.
     text.starts_with("npm:") || !text.starts_with('.') && text.chars().all(is_allowed)
 }
 

@@ -194,8 +194,8 @@ fn install(mut python: Command, folder: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Checks whether a line of pip announces another retry of a connection. The last retry stays:
-/// it gives the reason.
+/// Checks whether a line of pip announces another retry of a connection. Returns `false` for the
+/// last retry, because its line gives the reason.
 pub(super) fn is_retry(line: &str) -> bool {
     let tries = line.strip_prefix("WARNING: Retrying (Retry(total=");
     tries.is_some_and(|tries| !tries.starts_with("0,"))

@@ -18,7 +18,7 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// The maximum time to wait for changes to end.
 const MAX_SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// The interval of scans without an event, because some mounts report no events.
+/// The interval of scans while no events arrive, because some mounts report none.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The maximum number of files in a project. Guards against: a project in a home folder.
@@ -30,7 +30,7 @@ const MAX_DEPTH: usize = 16;
 /// The folders that builds create.
 const BUILD_FOLDERS: [&str; 5] = ["build", "dist", "target", "node_modules", "__pycache__"];
 
-/// The lock file, which a build may write.
+/// Cargo's lock file, which a build may write.
 const LOCK: &str = "Cargo.lock";
 
 /// A file's modification time and size.
@@ -79,7 +79,7 @@ impl ProjectFiles {
         }
     }
 
-    /// Waits for an event, at most for this time. Returns whether there was one.
+    /// Waits for an event for at most `time`. Returns `false` if there was none.
     fn wait(&self, time: Duration) -> bool {
         let Some(inotify) = &self.inotify else {
             std::thread::sleep(time);

@@ -56,7 +56,7 @@ impl SdkSource {
         let folder = folder
             .to_str()
             .with_context(|| format!("`--sdk-path`: the path of `{shown}` is not UTF-8"))?;
-        // Every JSON string is a basic string of TOML.
+        // Every JSON string is also a valid string in TOML.
         let path = serde_json::to_string(folder)?;
         Ok(Some(format!("skillhost-guest = {{ path = {path} }}")))
     }

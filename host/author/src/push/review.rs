@@ -1,5 +1,5 @@
 //! Finds what a registry, a client or an operator would object to in a component, before it is
-//! pushed. Uses no network, and does not call its tools.
+//! pushed. Uses no network, and does not call the component's tools.
 
 use std::fs;
 use std::path::Path;
@@ -19,10 +19,10 @@ use skillhost_skills::text::count::count;
 use super::{MAX_COMPONENT, imports};
 use crate::build;
 
-/// The number of bytes above which a component is slow to load and to add.
+/// The size in bytes above which a component is slow to load and to add.
 const LARGE_COMPONENT: usize = 10 << 20;
 
-/// The maximum characters of a package's description. Lists of packages cut longer ones.
+/// The maximum number of characters of a package's description. Lists of packages cut longer ones.
 const MAX_DESCRIPTION: usize = 300;
 
 /// An objection to a component.
@@ -91,7 +91,7 @@ pub(super) fn review(
     for import in imports::unused(&bytes) {
         findings.warn(
             "unused-import",
-            format!("it imports `{import}`, and uses nothing of it"),
+            format!("the component imports `{import}`, but does not use it"),
             "remove it from the component's world: an operator reads the imports",
         );
     }
@@ -100,7 +100,7 @@ pub(super) fn review(
     if !is_signed {
         findings.warn(
             "unsigned",
-            "it would not be signed".to_owned(),
+            "the component would not be signed".to_owned(),
             "sign with `--key FILE`: operators with `require_signatures` refuse it otherwise",
         );
     }
@@ -112,7 +112,8 @@ pub(super) fn review(
 fn check_reference(findings: &mut Findings, reference: &Reference, inspection: &Inspection) {
     let Some(tag) = reference.tag() else {
         let fix = "name a tag, such as `:1.2`: the content determines the digest";
-        findings.error("no-tag", "the reference has a digest".to_owned(), fix);
+        let why = "the reference has a digest instead of a tag".to_owned();
+        findings.error("no-tag", why, fix);
         return;
     };
     if tag == "latest" {
@@ -154,7 +155,7 @@ fn check_metadata(findings: &mut Findings, inspection: &Inspection) {
     ] {
         if text.as_ref().is_none_or(|text| text.trim().is_empty()) {
             let fix = format!("add the {field} to the project's own file, and build again");
-            findings.warn(id, format!("its metadata has no {field}"), fix);
+            findings.warn(id, format!("the component's metadata has no {field}"), fix);
         }
     }
     let length = metadata.description.as_ref();
@@ -162,7 +163,7 @@ fn check_metadata(findings: &mut Findings, inspection: &Inspection) {
     if length > MAX_DESCRIPTION {
         findings.warn(
             "long-description",
-            format!("its description has {length} characters"),
+            format!("the component's description has {length} characters"),
             format!("shorten it to {MAX_DESCRIPTION}: lists of packages cut the rest"),
         );
     }
@@ -172,13 +173,13 @@ fn check_size(findings: &mut Findings, size: usize) {
     if size as u64 > MAX_COMPONENT {
         findings.error(
             "too-large",
-            format!("it has {size} bytes, and hosts load {MAX_COMPONENT} at most"),
+            format!("the component has {size} bytes, and hosts load {MAX_COMPONENT} at most"),
             "build it without debug information, or with fewer libraries",
         );
     } else if size > LARGE_COMPONENT {
         findings.warn(
             "large",
-            format!("it has {size} bytes"),
+            format!("the component has {size} bytes"),
             format!("a component of less than {LARGE_COMPONENT} bytes is added and loaded faster"),
         );
     }
@@ -222,7 +223,7 @@ fn check_powers(findings: &mut Findings, inspection: &Inspection) {
         Err(why) => {
             findings.error(
                 "invalid-needs",
-                format!("what it asks for is invalid, so hosts ignore all of it: {why}"),
+                format!("the component's needs are invalid, so hosts ignore all of them: {why}"),
                 "give each request and secret of `needs.toml` a reason (`why`), and build again",
             );
             return;
@@ -231,12 +232,13 @@ fn check_powers(findings: &mut Findings, inspection: &Inspection) {
     match (inspection.needs.sends_requests, needs.asks_for_network()) {
         (true, false) => findings.warn(
             "unasked-requests",
-            "it can send HTTP requests, and does not say which it needs, and why".to_owned(),
+            "the component can send HTTP requests, but does not say which ones it needs and why"
+                .to_owned(),
             "list them in `needs.toml`, or build it without that import",
         ),
         (false, true) => findings.warn(
             "unused-requests",
-            "it asks for HTTP requests, and cannot send any".to_owned(),
+            "the component asks for HTTP requests, but cannot send any".to_owned(),
             "remove `[[network]]` from `needs.toml`",
         ),
         _ => {}
@@ -261,7 +263,7 @@ fn check_project(findings: &mut Findings, component: &Path) {
     if !files.any(is_case) {
         findings.warn(
             "no-cases",
-            "there are no cases for `skillhost test` in the folder `cases` of its project"
+            "the folder `cases` of the component's project has no cases for `skillhost test`"
                 .to_owned(),
             "write one for each tool: docs/guides/test-tools.md describes their format",
         );

@@ -20,8 +20,8 @@ pub(crate) const ARGUMENT: &str = "--locate-frames";
 /// The time limit for reading debug sections. Guards against: sections that take forever. A
 /// component of 30 MB takes a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
-/// The maximum size of a request in bytes. A smaller one is not needed, because the components come
-/// from the author's build.
+/// The maximum size of a request in bytes. A smaller limit is not needed, because the components
+/// come from the author's build.
 const MAX_REQUEST: usize = u32::MAX as usize;
 /// The maximum size of a response in bytes. Guards against: sections with names that fill the
 /// memory.

@@ -29,7 +29,7 @@ pub(super) struct Member<'a> {
 pub(super) enum Source<'a> {
     /// An export of another merged module, by its core instance.
     Member { instance: u32, name: &'a str },
-    /// An item of the component that no merged module defines.
+    /// An item of the component outside the merged modules.
     Outside(ItemId),
 }
 

@@ -378,7 +378,7 @@ fn thousands_of_requests_log_one_line() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;
     // Each request keeps the handle of its options until the call ends.
-    let limits = "limits = { requests = 3, handles = 100000 }";
+    let limits = "limits = { requests = 3, handles = 100000, time = \"5m\" }";
     let program = program(&grant(&format!("http://{host}"), limits));
     let requests = json!([{"host": host, "path": "/", "repeat": 10_000}]);
     let run = call(&program, &requests);

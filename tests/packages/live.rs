@@ -181,7 +181,9 @@ fn running_server_drops_skills_that_differ_from_lock() {
         "{}",
         client.stderr()
     );
-    assert!(has_tool(&mut client, "count_lines"));
+    wait_until("the new component is not served", || {
+        has_tool(&mut client, "count_lines")
+    });
     assert!(user.run_ok(&["fetch"]).contains("report: unpacked again\n"));
     wait_for(&mut client, "report", "# Report 1.0.0");
     let digest = lock_value(&user.lock(), "content", 1);

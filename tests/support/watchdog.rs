@@ -12,10 +12,10 @@ use super::process::WatchedChild;
 
 /// The maximum time of a test's process, and of a wait for one thing. Guards against: a server
 /// that runs although a test expects it to refuse to start.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The maximum time of a test. Guards against: an unbounded wait.
-const TEST_PATIENCE: Duration = Duration::from_secs(300);
+const TEST_PATIENCE: Duration = Duration::from_secs(900);
 
 /// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(1);

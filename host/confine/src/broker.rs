@@ -130,7 +130,7 @@ enum Request {
     /// Append a line to the consent file.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendPackageRequest { line: String },
+    AppendPackageLine { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -241,7 +241,7 @@ impl BrokerClient {
     /// written too many requests, or the line cannot be written.
     pub fn append_package_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendPackageRequest { line }, &[])?;
+        self.request(&Request::AppendPackageLine { line }, &[])?;
         Ok(())
     }
 

@@ -386,7 +386,7 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendPackageRequest { line } => {
+            Request::AppendPackageLine { line } => {
                 self.append_package_request(&line).map(|()| Answer::Done)
             }
             Request::Start { environment } => self

@@ -273,7 +273,8 @@ impl RequestFile {
 
     fn append(&self, entry: &Entry) -> anyhow::Result<()> {
         let line = ascii(&serde_json::to_string(entry)?) + "\n";
-        let size = self.text()?.len() + line.len();
+        // A torn last line gets a line feed.
+        let size = self.text()?.len() + 1 + line.len();
         ensure!(
             size as u64 <= MAX_BYTES,
             "{}: it would have more than {MAX_BYTES} bytes; `skillhost requests --clear` empties it",
@@ -442,6 +443,17 @@ mod tests {
         });
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
+    fn request_after_torn_line_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        let csv = package("csv");
+        std::fs::write(file.path(), "{\"request\":\"oci://regi").unwrap();
+        assert!(file.request(&csv, TIME, "agent", "why").unwrap());
+        let requests = file.read(std::slice::from_ref(&csv)).unwrap();
+        assert_eq!((requests.pending[0].number, requests.ignored), (2, 1));
     }
 
     #[test]

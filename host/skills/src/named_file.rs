@@ -6,13 +6,14 @@
 //! `skillhost-sandbox` opens the audit log for appending.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use skillhost_helper::{TORN_CONSENT, append_line};
 
 use crate::broker::Opener;
 use crate::own_user::{is_own_group, is_own_user};
@@ -114,7 +115,8 @@ fn open_own(
 }
 
 /// Appends a line to the file of consent, through the broker if there is one. Creates the
-/// file if it is missing, with rights for its owner alone.
+/// file if it is missing, with rights for its owner alone. Ends a torn last line, so that it allows
+/// nothing.
 ///
 /// # Errors
 ///
@@ -122,7 +124,7 @@ fn open_own(
 pub fn append_consent(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
     match opener.broker() {
         Some(broker) => broker.append_consent(line),
-        None => append(path, line),
+        None => append(path, TORN_CONSENT, line),
     }
 }
 
@@ -134,16 +136,16 @@ pub fn append_consent(path: &Path, opener: &Opener, line: &str) -> io::Result<()
 pub fn append_package_request(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
     match opener.broker() {
         Some(broker) => broker.append_package_request(line),
-        None => append(path, line),
+        None => append(path, "", line),
     }
 }
 
-fn append(path: &Path, line: &str) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+fn append(path: &Path, mark: &str, line: &str) -> io::Result<()> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
     check_kind(&file.metadata()?).map_err(io::Error::other)?;
-    file.write_all(line.as_bytes())
+    append_line(&mut file, mark, line)
 }
 
 /// Reads an open file to its end.

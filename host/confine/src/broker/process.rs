@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{PidfdFlags, getppid, pidfd_open};
-use skillhost_helper::{Kind, OWN_PROGRAM};
+use skillhost_helper::{Kind, OWN_PROGRAM, TORN_CONSENT, append_line};
 
 use super::{
     AllowedPath, BrokerPolicy, EncodedPath, MAX_POLICY_BYTES, MAX_REQUEST_BYTES, Request, receive,
@@ -470,7 +470,8 @@ impl BrokerProcess {
             return Err(Errno::DQUOT.into());
         }
         self.consents += 1;
-        File::from(open_to_append(consent)?).write_all(line.as_bytes())
+        let mut file = File::from(open_to_append(consent)?);
+        append_line(&mut file, TORN_CONSENT, line)
     }
 
     /// Appends a line to the file of requests for packages, as [`Self::append_consent`] does.
@@ -487,7 +488,8 @@ impl BrokerProcess {
             return Err(Errno::DQUOT.into());
         }
         self.package_requests += 1;
-        File::from(open_to_append(requests)?).write_all(line.as_bytes())
+        let mut file = File::from(open_to_append(requests)?);
+        append_line(&mut file, "", line)
     }
 
     /// Returns the allowed folder that contains `path`, and the rest of the path below this folder.
@@ -659,18 +661,17 @@ fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns whether a text is a line of consent as the host writes it: a SHA-256, an `https` origin,
-/// and a name as a comment. The text may start with a line break.
+/// and a name as a comment.
 ///
 /// A single wrong line makes the host refuse the whole consent file. So this function accepts only
 /// lines that the host accepts.
 fn is_consent(line: &str) -> bool {
-    let text = line.strip_prefix('\n').unwrap_or(line);
     let is_name = |name: &str| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         name.len() <= MAX_CONSENT_NAME_BYTES && name.bytes().all(is_allowed)
     };
     let parts = || {
-        let (digest, rest) = text.strip_suffix('\n')?.split_once(" https://")?;
+        let (digest, rest) = line.strip_suffix('\n')?.split_once(" https://")?;
         let (address, name) = rest.split_once(" # ")?;
         Some(is_digest(digest.as_bytes()) && is_host_and_port(address) && is_name(name))
     };
@@ -820,7 +821,7 @@ mod tests {
             String::new(),
             "\n".to_owned(),
             line.trim_end().to_owned(),
-            format!("\n\n{line}"),
+            format!("\n{line}"),
             format!("{line}{line}"),
             line.replace("https", "http"),
             line.replace("example", "ex\u{e4}mple"),
@@ -858,15 +859,15 @@ mod tests {
         }
         assert!(!file.exists());
         broker.append_consent(&line).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), line);
         let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
         for _ in 1..MAX_CONSENTS {
-            broker.append_consent(&format!("\n{line}")).unwrap();
+            broker.append_consent(&line).unwrap();
         }
         broker.append_consent(&line).unwrap_err();
         let text = std::fs::read_to_string(&file).unwrap();
-        let lines = text.lines().filter(|text| !text.is_empty());
-        assert_eq!(lines.count(), MAX_CONSENTS);
+        assert_eq!(text, line.repeat(MAX_CONSENTS));
         // If the path is a symlink, nothing is written to its target.
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -905,6 +906,27 @@ mod tests {
         assert_eq!(text, line.repeat(MAX_PACKAGE_REQUESTS));
         let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn ends_torn_line_before_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let mut broker = broker();
+        broker.policy.consent = Some(EncodedPath(file.clone()));
+        broker.policy.package_request_file = Some(EncodedPath(file.clone()));
+        let consent = format!("{} https://a.org # a.wasm\n", "0123456789abcdef".repeat(4));
+        for end in [1, 64, 74, consent.len() - 1] {
+            std::fs::write(&file, &consent[..end]).unwrap();
+            broker.append_consent(&consent).unwrap();
+            let expected = format!("{} (torn)\n{consent}", &consent[..end]);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+        }
+        let request = "{\"request\":\"oci://registry.example/acme/csv:1\"}\n";
+        std::fs::write(&file, &request[..20]).unwrap();
+        broker.append_package_request(request).unwrap();
+        let expected = format!("{}\n{request}", &request[..20]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
     }
 
     #[test]

@@ -2,6 +2,10 @@
 //!
 //! A line has the component's SHA-256 and the origin, with a space between them. Empty lines and
 //! text after a `#` are ignored. The operator may edit the file at any time.
+//!
+//! A full disk or a killed process leaves a torn line, whose origin can be the start of another
+//! one. So a last line without a line feed allows nothing. A mark is added to it before the next
+//! line is appended, and a line with this mark allows nothing either.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +13,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use http::{Method, Uri};
 use skillhost_egress::Target;
+use skillhost_helper::TORN_CONSENT;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
+use skillhost_skills::text::line::Line;
 use skillhost_skills::trust::Trust;
 
 /// The maximum size of the file, in bytes. Guards against: a large file, which each request reads.
@@ -55,7 +61,7 @@ impl ConsentFile {
     /// Fails if the file cannot be used.
     pub fn find(&self, digest: &str, origin: &str) -> anyhow::Result<Option<usize>> {
         let text = self.read()?.unwrap_or_default();
-        for (line, number) in text.lines().zip(1..) {
+        for (line, number) in whole_lines(&text) {
             let entry = parse_line(line).with_context(|| self.cannot_use_line(number))?;
             if entry.is_some_and(|entry| entry == (digest.to_owned(), origin.to_owned())) {
                 return Ok(Some(number));
@@ -71,18 +77,14 @@ impl ConsentFile {
     /// Fails if the file cannot be written, or would be too large.
     pub fn append(&self, component: &str, digest: &str, origin: &str) -> anyhow::Result<()> {
         let text = self.read()?.unwrap_or_default();
-        // An editor may have left out the last line break.
-        let start = if text.is_empty() || text.ends_with('\n') {
-            ""
-        } else {
-            "\n"
-        };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let name = component.chars().take(MAX_NAME);
         let name: String = name.map(|c| if is_plain(c) { c } else { '_' }).collect();
-        let line = format!("{start}{digest} {origin} # {name}\n");
+        let line = format!("{digest} {origin} # {name}\n");
+        // A torn last line gets a mark and a line feed.
+        let size = text.len() + TORN_CONSENT.len() + 1 + line.len();
         ensure!(
-            (text.len() + line.len()) as u64 <= MAX_BYTES,
+            size as u64 <= MAX_BYTES,
             "{}: it would have more than {MAX_BYTES} bytes; remove lines",
             self.cannot_use()
         );
@@ -98,8 +100,14 @@ impl ConsentFile {
         };
         let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
         let text = text.with_context(|| self.cannot_use())?;
-        for (line, number) in text.lines().zip(1..) {
+        for (line, number) in whole_lines(&text) {
             parse_line(line).with_context(|| self.cannot_use_line(number))?;
+        }
+        let (_, last) = split_last_line(&text);
+        if !matches!(parse_line(last), Ok(None)) {
+            let problem = "the last line has no line feed, so it allows nothing";
+            let path = self.path();
+            tracing::warn!("{}", Line::new(format_args!("`consent_file` `{path}`: {problem}")));
         }
         Ok(Some(text))
     }
@@ -120,6 +128,18 @@ impl ConsentFile {
 fn is_missing(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+}
+
+/// Returns the lines before the last line feed, and the rest.
+fn split_last_line(text: &str) -> (&str, &str) {
+    text.split_at(text.rfind('\n').map_or(0, |at| at + 1))
+}
+
+/// Returns the lines that are not torn, with their numbers.
+fn whole_lines(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let (lines, _) = split_last_line(text);
+    let lines = lines.lines().zip(1..);
+    lines.filter(|(line, _)| !line.ends_with(TORN_CONSENT))
 }
 
 /// Returns the digest and the origin in a line. Returns `None` if the line is empty or a comment.

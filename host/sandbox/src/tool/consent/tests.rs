@@ -184,9 +184,9 @@ async fn file_stores_permanent_consent() {
     assert_eq!(ask("https://a.org").await, Ok(Consent::Line(1)));
     assert_eq!(read(), format!("{DIGEST} https://a.org # a_b.wasm\n"));
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    // An editor leaves out the last line break, and writes comments and other spellings.
+    // An editor writes comments and other spellings.
     let edited = format!(
-        "# mine\n\n  {} HTTPS://B.ORG:443 # b",
+        "# mine\n\n  {} HTTPS://B.ORG:443 # b\n",
         DIGEST.to_uppercase()
     );
     fs::write(&path, &edited).unwrap();
@@ -196,7 +196,7 @@ async fn file_stores_permanent_consent() {
     assert_eq!(ask("https://c.org:8443").await, Ok(Consent::Line(4)));
     assert_eq!(
         read(),
-        format!("{edited}\n{DIGEST} https://c.org:8443 # a_b.wasm\n")
+        format!("{edited}{DIGEST} https://c.org:8443 # a_b.wasm\n")
     );
     assert_eq!(asked.available_permits(), 2);
     // A removed line no longer counts, and neither does a line of another component.
@@ -211,6 +211,28 @@ async fn file_stores_permanent_consent() {
     let before = read();
     assert_eq!(ask("https://d.org").await, Ok(Consent::Session));
     assert_eq!(read(), before);
+}
+
+#[test]
+fn torn_line_allows_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("consent");
+    let line = format!("{DIGEST} https://login.example.com:8443 # a.wasm\n");
+    for end in 1..line.len() {
+        fs::write(&path, &line[..end]).unwrap();
+        let file = ConsentFile::open(&path, Trust::new(), Opener::DIRECT).unwrap();
+        let check_torn_line = || {
+            for host in ["com:8443", "com:8", "com", "co"] {
+                let found = file.find(DIGEST, &format!("https://login.example.{host}"));
+                assert_eq!(found.unwrap(), None, "{host}, cut at {end}");
+            }
+        };
+        check_torn_line();
+        file.append("b.wasm", DIGEST, "https://b.org").unwrap();
+        check_torn_line();
+        let added = file.find(DIGEST, "https://b.org").unwrap();
+        assert_eq!(added, Some(2), "cut at {end}");
+    }
 }
 
 #[test]

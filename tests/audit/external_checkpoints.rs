@@ -329,7 +329,7 @@ fn skips_torn_checkpoints() {
     // Zero bytes of a power failure, also as many as are read at once. With 60 bytes fewer, a
     // checkpoint on the same line ends in the second part of the line.
     for zeros in [3, (256 << 10) - 60, 700 << 10] {
-        for start in ["", &second[..40], second.trim_end()] {
+        for start in ["", &second[..40]] {
             let torn = format!("{start}{}", "\0".repeat(zeros));
             for line_end in ["", "\n"] {
                 let external = format!("{first}{torn}{line_end}{}", last.concat());
@@ -364,4 +364,33 @@ fn skips_torn_checkpoints() {
     let run = finish(command, "");
     let said = "40 bytes of torn checkpoints in the files of `--checkpoints` are ignored";
     assert!(run.code == 0 && run.stdout.contains(said), "{run:?}");
+}
+
+#[test]
+fn counts_whole_checkpoints_without_line_feed() {
+    let log = SignedLog::new("checkpoint_records = 1\n");
+    record(&log.host(), 3);
+    let all = log.checkpoints("audit.jsonl");
+    let last = all.lines().last().unwrap();
+    let count = all.lines().count() as u64;
+    // The writer was killed before each line feed, or a power failure left zero bytes instead.
+    for zeros in [0, 1, (256 << 10) - 60] {
+        let external = all.replace('\n', &"\0".repeat(zeros));
+        for line_end in ["", "\n"] {
+            let report = log.verify_external(&["audit.jsonl"], &format!("{external}{line_end}"));
+            assert!(report.is_proven(), "{zeros}: {report:?}");
+            assert_eq!(
+                (report.external_checkpoints, report.torn_checkpoint_bytes),
+                (count, count * zeros as u64)
+            );
+        }
+    }
+    let text = fs::read_to_string(&log.path).unwrap();
+    let cut: String = text.split_inclusive('\n').take(2).collect();
+    fs::write(&log.path, cut).unwrap();
+    let report = log.verify_external(&["audit.jsonl"], &format!("{last}\0\n"));
+    let [problem] = problem_texts(&report)[..] else {
+        panic!("{report:?}");
+    };
+    assert!(problem.contains("the log is cut after record 1"), "{problem}");
 }

@@ -4,12 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
+use std::iter;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost_sandbox::tool::audit::chain::{
     Link, MAX_ZERO_BYTES, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
+    without_zeros,
 };
 use skillhost_skills::named_file;
 use skillhost_skills::text::count::count;
@@ -18,16 +20,17 @@ use skillhost_skills::text::digest::hex;
 use crate::key::PublicKey;
 use crate::lines::{Piece, PieceReader};
 
-/// The maximum number of lines in all files of external checkpoints together. Guards against: files
-/// that fill the memory.
+/// The maximum number of checkpoints in all files of external checkpoints together, with torn ones.
+/// Guards against: files that fill the memory.
 const MAX_CHECKPOINTS: usize = 1_000_000;
 
 /// Checkpoints that are stored outside of the log.
 #[derive(Debug, Clone, Default)]
 pub struct ExternalCheckpoints {
     chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
-    /// The number of lines in the files. A line that is too long counts once for each of its parts.
-    lines: usize,
+    /// The number of checkpoints in the files, with torn ones. A line that is too long counts at
+    /// least once for each of its parts.
+    count: usize,
     /// The number of bytes of torn checkpoints in the files.
     torn_bytes: u64,
 }
@@ -76,27 +79,37 @@ impl ExternalCheckpoints {
         let mut pieces = PieceReader::new(BufReader::new(&mut file));
         let mut number = 1;
         while let Some(piece) = pieces.next()? {
-            self.lines += 1;
-            ensure!(
-                self.lines <= MAX_CHECKPOINTS,
-                "there are more than {MAX_CHECKPOINTS}; use only the later ones"
-            );
             let (bytes, ends_line) = match piece {
                 Piece::Line(bytes) => (bytes, true),
                 Piece::Part { bytes, ends_line } => (bytes, ends_line),
             };
             // The last part of a line that is too long has its line feed.
             let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-            let torn = torn_length(line);
-            self.torn_bytes += torn as u64;
-            if torn < line.len() {
-                self.add(&line[torn..], keys)
+            for record in split_records(line) {
+                self.count += 1;
+                ensure!(
+                    self.count <= MAX_CHECKPOINTS,
+                    "there are more than {MAX_CHECKPOINTS}; use only the later ones"
+                );
+                self.add_record(record, keys)
                     .with_context(|| format!("line {number}"))?;
             }
             number += usize::from(ends_line);
         }
         self.torn_bytes += file.left_out;
         Ok(())
+    }
+
+    /// Adds a checkpoint, or counts the bytes of a torn one. Zero bytes can be in place of a line
+    /// feed.
+    fn add_record(&mut self, record: &[u8], keys: &[PublicKey]) -> anyhow::Result<()> {
+        let line = without_zeros(record);
+        if SignedLine::parse(line).is_none() && is_torn_record(record) {
+            self.torn_bytes += record.len() as u64;
+            return Ok(());
+        }
+        self.torn_bytes += (record.len() - line.len()) as u64;
+        self.add(line, keys)
     }
 
     /// Adds the line of a checkpoint, without its line feed.
@@ -275,25 +288,19 @@ impl<R: Read> Read for ZeroShortener<R> {
     }
 }
 
-/// Returns the total length of the torn checkpoints at the beginning of a line.
+/// Splits a line before each record in it.
 ///
-/// A process that is killed while it stores a checkpoint leaves a torn one. The next process
-/// appends to the same line.
-fn torn_length(line: &[u8]) -> usize {
-    let starts = line.windows(RECORD_START.len()).enumerate().skip(1);
-    let starts = starts.filter(|(_, bytes)| matches_pattern(bytes, RECORD_START));
-    let mut last = 0;
-    for (start, _) in starts {
-        if !is_torn_record(&line[last..start]) {
-            return 0;
-        }
-        last = start;
-    }
-    if is_torn_record(&line[last..]) {
-        line.len()
-    } else {
-        last
-    }
+/// A process that is killed while it stores a checkpoint leaves a torn one, or a whole one without
+/// its line feed. The next process appends to the same line.
+fn split_records(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = line;
+    iter::from_fn(move || {
+        let mut starts = rest.windows(RECORD_START.len()).skip(1);
+        let next = starts.position(|bytes| matches_pattern(bytes, RECORD_START));
+        let (record, after) = rest.split_at(next.map_or(rest.len(), |at| at + 1));
+        rest = after;
+        (!record.is_empty()).then_some(record)
+    })
 }
 
 #[cfg(test)]

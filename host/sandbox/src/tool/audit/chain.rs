@@ -202,7 +202,7 @@ pub fn is_torn_record(line: &[u8]) -> bool {
 
 /// Returns a line without the zero bytes at its end, which a power failure can leave in place of
 /// bytes that were not yet on the disk.
-pub(super) fn without_zeros(line: &[u8]) -> &[u8] {
+pub fn without_zeros(line: &[u8]) -> &[u8] {
     let zeros = line.iter().rev().take_while(|byte| **byte == 0).count();
     &line[..line.len() - zeros]
 }

@@ -339,6 +339,20 @@ fn marks_nothing_in_an_honest_log() {
 }
 
 #[test]
+fn accepts_a_rotated_file_of_one_unended_record() {
+    let log = SignedLog::new(FEW_CHECKPOINTS);
+    record(&log.host(), 3);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    // The disk was full at the line feed of the first record after a rotation.
+    let files = ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"];
+    fs::write(log.beside(files[0]), lines[..2].concat()).unwrap();
+    fs::write(log.beside(files[1]), lines[2].trim_end()).unwrap();
+    fs::write(&log.path, lines[3..].concat()).unwrap();
+    log.prove(&files, 3);
+}
+
+#[test]
 fn accepts_a_rotated_log_torn_anywhere() {
     let log = SignedLog::new(FEW_CHECKPOINTS);
     let rotated = log.beside("audit.jsonl.1");

@@ -120,7 +120,7 @@ pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
 
 impl FirstRecord {
     /// Finds the first record in a file that belongs to a chain. Before it may be a torn record,
-    /// and zero bytes that a power failure left.
+    /// and zero bytes that a power failure left. At the end of the file it may lack its line feed.
     fn find(file: &File) -> std::io::Result<Self> {
         let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));
@@ -130,15 +130,14 @@ impl FirstRecord {
         {
             let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
             searched += bytes.iter().filter(|byte| **byte != 0).count() as u64;
-            if let Piece::Line(line) = piece
-                && let Some(link) = Link::parse(line)
-                && let Some(time) = time_of(line)
+            if let Some(link) = Link::parse(bytes)
+                && let Some(time) = time_of(bytes)
             {
                 // The first record of a chain does not contain the chain's name: the name is made
                 // from that record's digest. The link after the record has the name.
                 return Ok(Self {
                     time,
-                    chain: link.next_after(line).chain,
+                    chain: link.next_after(bytes).chain,
                     sequence: link.sequence,
                 });
             }

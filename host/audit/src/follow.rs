@@ -312,6 +312,23 @@ mod tests {
     }
 
     #[test]
+    fn finds_renamed_file_of_one_unended_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let link = Link {
+            chain: [1; 8],
+            sequence: 7,
+            previous: [2; 32],
+        };
+        let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\"}".to_vec();
+        link.seal(&mut record);
+        fs::write(at("log"), "").unwrap();
+        fs::write(at("log.1"), record).unwrap();
+        let (name, _) = FollowedFile::find_renamed(&at("log"), link).unwrap();
+        assert!(name.ends_with("log.1"), "{name}");
+    }
+
+    #[test]
     fn waits_for_end_of_line() {
         let mut written = tempfile::NamedTempFile::new().unwrap();
         let mut followed = FollowedFile::open(written.path()).unwrap();

@@ -210,9 +210,13 @@ impl Verifier {
         (self.has_chain, self.is_broken) = (false, false);
     }
 
-    /// Returns the link of the next record. `None` before the first.
+    /// Returns the link of the record with which the next file begins. `None` before the first
+    /// record.
     pub(crate) fn next_link(&self) -> Option<Link> {
-        self.next
+        match &self.unended_record {
+            Some(record) => Link::parse(record).map(|link| link.next_after(record)),
+            None => self.next,
+        }
     }
 
     /// Returns whether the next part continues a line that is too long.

@@ -583,3 +583,11 @@ fn one_change_is_one_problem() {
     let found = problems(10, (changed(10) + &between + &changed(12)).as_bytes(), 13);
     assert_eq!(found.len(), 2, "{found:?}");
 }
+
+#[test]
+fn next_file_follows_unended_record() {
+    let log = Log::new();
+    let mut verifier = log.before[5].clone();
+    verifier.check_part(&log.lines[5], false);
+    assert_eq!(verifier.next_link(), log.before[6].next_link());
+}

@@ -106,10 +106,7 @@ impl Trust {
     /// If an untrusted user can replace the file or folder.
     pub fn check_ancestors(&self, path: &Path) -> Result<(), TrustError> {
         match self.check(path) {
-            // The end is checked last, so an earlier step is changeable.
-            Err(TrustError::Changeable(step)) if !step.is_at(path) => {
-                Err(TrustError::Changeable(step))
-            }
+            Err(TrustError::Changeable(step)) if !step.is_end => Err(TrustError::Changeable(step)),
             _ => Ok(()),
         }
     }

@@ -28,6 +28,8 @@ pub struct ChangeableStep {
     pub(super) owner: String,
     pub(super) is_unmapped: bool,
     pub(super) writer: UntrustedWriter,
+    /// True if no step remains. After a symlink, the steps of its target remain.
+    pub(super) is_end: bool,
 }
 
 /// The untrusted users who can change a step.
@@ -59,13 +61,6 @@ impl TrustError {
     }
 }
 
-impl ChangeableStep {
-    /// Returns whether a path leads to this step.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        path.canonicalize().is_ok_and(|real| real == self.path)
-    }
-}
-
 impl fmt::Display for ChangeableStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -74,6 +69,7 @@ impl fmt::Display for ChangeableStep {
             owner,
             is_unmapped,
             writer,
+            is_end: _,
         } = self;
         let path = path.display();
         let step = format!("`{path}` (owner {owner}, mode {mode:04o})");

@@ -80,6 +80,33 @@ fn checks_each_step_of_a_symlink() {
 }
 
 #[test]
+fn only_end_of_path_may_be_changeable() {
+    let (_base, folder, file) = fixture();
+    let link = folder.join("back");
+    symlink(".", &link).unwrap();
+    fs::create_dir(folder.join("sub")).unwrap();
+    set_mode(&folder, 0o777);
+    let check = |path: &Path| Trust::new().check_ancestors(path).is_ok();
+    for (path, is_safe) in [
+        (&folder, true),
+        (&folder.join("."), true),
+        (&file, false),
+        (&folder.join("sub/.."), false),
+        // Others can replace the symlink, even if it now leads back to the folder.
+        (&link, false),
+        (&link.join("back"), false),
+    ] {
+        assert_eq!(check(path), is_safe, "{path:?}");
+    }
+    set_mode(&folder, 0o755);
+    assert!(check(&link));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(&link, Some(54_321), None).unwrap();
+        assert!(!check(&link), "the symlink belongs to another user");
+    }
+}
+
+#[test]
 fn refuses_paths_through_links_of_processes() {
     let (_base, folder, file) = fixture();
     let open = fs::File::open(&folder).unwrap();

@@ -63,14 +63,14 @@ impl<'a> PathWalk<'a> {
             std::path::absolute(path).map_err(|cause| TrustError::unreadable(path, cause))?;
         let mut remaining = VecDeque::new();
         push_steps(&mut remaining, &path);
-        self.check_step(Path::new("/"), true)?;
+        self.check_step(Path::new("/"), true, remaining.is_empty())?;
         while let Some(step) = remaining.pop_front() {
             if step == ".." {
                 self.reached.pop();
                 continue;
             }
             let next = self.reached.join(&step);
-            let found = self.check_step(&next, true)?;
+            let found = self.check_step(&next, true, remaining.is_empty())?;
             if !found.metadata.is_symlink() {
                 self.reached = next;
                 continue;
@@ -88,11 +88,18 @@ impl<'a> PathWalk<'a> {
             push_steps(&mut remaining, &target);
         }
         // The loop accepts a sticky bit at every step, so the end is checked again.
-        Ok(self.check_step(&self.reached, sticky_end)?.metadata.uid())
+        let end = self.check_step(&self.reached, sticky_end, true)?;
+        Ok(end.metadata.uid())
     }
 
-    /// Checks one step. With `accepts_sticky`, a sticky bit protects the step.
-    fn check_step(&self, path: &Path, accepts_sticky: bool) -> Result<Step, TrustError> {
+    /// Checks one step. With `accepts_sticky`, a sticky bit protects the step. `is_last` means that
+    /// no step remains after it, unless it is a symlink.
+    fn check_step(
+        &self,
+        path: &Path,
+        accepts_sticky: bool,
+        is_last: bool,
+    ) -> Result<Step, TrustError> {
         let unreadable = |cause| TrustError::unreadable(path, cause);
         let found = Step::open(path).map_err(unreadable)?;
         let fuse_user = self.trust.untrusted_fuse_user(&found.handle);
@@ -120,6 +127,7 @@ impl<'a> PathWalk<'a> {
             is_unmapped: owner == overflow_user(),
             owner: self.accounts().user_name(owner),
             writer,
+            is_end: is_last && !found.metadata.is_symlink(),
         }))
     }
 

@@ -4,6 +4,7 @@
 //! The host runs the machine code in entries. So the cache uses no folder or file that
 //! another user owns or can write.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -102,7 +103,7 @@ impl ComponentCache {
         let name = format!("{}.lock", key.0);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = || rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
-        let file = wait_for_lock(opened, FlockOperation::NonBlockingLockExclusive)
+        let file = wait_for_lock(opened, FlockOperation::NonBlockingLockExclusive, LOCK_TIME)
             .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
             .ok()?;
         for other in others {
@@ -110,7 +111,7 @@ impl ComponentCache {
             // compiles.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = || rustix::fs::openat(&other.handle, &name, flags, Mode::empty());
-            let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared);
+            let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared, LOCK_TIME);
         }
         Some(CompileLock {
             folder,
@@ -161,21 +162,23 @@ impl ComponentCache {
 fn wait_for_lock(
     open: impl Fn() -> Result<OwnedFd, Errno>,
     operation: FlockOperation,
+    max_time: Duration,
 ) -> Result<OwnedFd, Errno> {
     let start = Instant::now();
     loop {
         // Opens the file at each attempt, because the other process removes it at the end.
         let file = open()?;
         match flock(&file, operation) {
-            // The other process has just removed the file, so a third process could lock a new file
-            // with this name.
-            Ok(()) if rustix::fs::fstat(&file)?.st_nlink == 0 => {}
-            Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
-                std::thread::sleep(LOCK_PAUSE);
-            }
+            Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => return Ok(file),
+            // Another process has the lock, or has just removed the file, so that a third process
+            // could lock a new file with this name. Some file systems always report 0 links.
+            Ok(()) | Err(Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error),
         }
+        if start.elapsed() >= max_time {
+            return Err(Errno::WOULDBLOCK);
+        }
+        std::thread::sleep(LOCK_PAUSE);
     }
 }
 
@@ -300,10 +303,23 @@ impl CacheFolder {
             let status = entry.metadata()?;
             let used = status.modified()?.max(status.accessed()?);
             if used.into_std().elapsed().is_ok_and(|age| age > max_age) {
-                entry.remove_file()?;
+                // Locking a file does not change its times. The lock is kept until the file is
+                // removed, so that no process locks the file in between.
+                let lock = self.try_lock(&name);
+                if !matches!(lock, Err(Errno::WOULDBLOCK)) {
+                    entry.remove_file()?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Locks an existing file without waiting.
+    fn try_lock(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(file)
     }
 }
 

@@ -103,8 +103,42 @@ fn does_not_lock_a_removed_file() {
         }
         Ok(file)
     };
-    wait_for_lock(open, FlockOperation::NonBlockingLockExclusive).unwrap();
+    wait_for_lock(open, FlockOperation::NonBlockingLockExclusive, LOCK_TIME).unwrap();
     assert_eq!(opened.get(), 2);
+}
+
+#[test]
+fn stops_waiting_if_every_open_file_has_no_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.lock");
+    let opened = Cell::new(0);
+    let open = || {
+        if opened.replace(opened.get() + 1) > 0 {
+            return Err(Errno::NOENT);
+        }
+        let file = rustix::fs::open(&path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR)?;
+        fs::remove_file(&path).unwrap();
+        Ok(file)
+    };
+    let operation = FlockOperation::NonBlockingLockExclusive;
+    let locked = wait_for_lock(open, operation, Duration::ZERO);
+    assert_eq!(locked.unwrap_err(), Errno::WOULDBLOCK);
+}
+
+#[test]
+fn keeps_old_lock_file_that_is_held() {
+    let (_folder, cache) = cache();
+    let folder = &cache.folders[0].path;
+    let digits = |count| "1".repeat(count);
+    let key = CodeKey(format!("{}-{}.cwasm", digits(64), digits(16)));
+    let lock = cache.lock(&key).unwrap();
+    let path = folder.join(&lock.name);
+    let old = SystemTime::now() - UNFINISHED_AGE * 2;
+    let times = FileTimes::new().set_modified(old).set_accessed(old);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_times(times).unwrap();
+    ComponentCache::open(folder, None, &Trust::new()).unwrap();
+    assert!(path.exists());
 }
 
 #[test]

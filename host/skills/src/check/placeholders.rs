@@ -1,7 +1,7 @@
 //! Finds text in a body that some hosts replace or run before a model reads it. skillhost does
 //! neither: the model reads the text as it is.
 
-use super::markdown::{LineCounter, inline_code};
+use super::markdown::LineCounter;
 use super::{Finding, Rule};
 use crate::frontmatter::Split;
 
@@ -62,8 +62,8 @@ impl PlaceholderKind {
 /// Returns the placeholders in a body, the first of each kind. `first_line` is the line of the
 /// file on which the body starts.
 ///
-/// Ignores `$1`, because shell code and amounts of money contain it too. Finds commands only in
-/// inline code.
+/// Ignores `$1`, because shell code and amounts of money contain it too. Finds no commands in
+/// fenced code. Takes linear time, because a server calls it while clients wait.
 pub fn placeholders(body: &str, first_line: u32) -> Vec<Placeholder> {
     let firsts = [
         (PlaceholderKind::SkillDir, body.find("${CLAUDE_SKILL_DIR}")),
@@ -96,19 +96,67 @@ fn first_arguments(body: &str) -> Option<usize> {
     first.map(|(at, _)| at)
 }
 
-/// Returns the first `` !`command` `` at the start of a word, outside of code.
+/// Returns the first `` !`command` `` at the start of a word, outside of fenced code.
+///
+/// Does not parse Markdown, so it also finds commands in indented code and in comments. It finds
+/// none after a backtick without an end on its line, and none after a fence that only the end of a
+/// list item closes.
 fn first_command(body: &str) -> Option<usize> {
-    // Most bodies have none, and need not be parsed.
-    if !body.contains("!`") {
-        return None;
+    let mut open = None;
+    let mut start = 0;
+    for line in body.split_inclusive('\n') {
+        match (open, fence(line)) {
+            (None, Some((mark, info))) if mark.starts_with('~') || !info.contains('`') => {
+                open = Some(mark);
+            }
+            (None, _) => {
+                if let Some(at) = command_in_line(line) {
+                    return Some(start + at);
+                }
+            }
+            (Some(opened), Some((mark, ""))) if mark.starts_with(opened) => open = None,
+            (Some(_), _) => {}
+        }
+        start += line.len();
     }
-    let mut code = inline_code(body);
-    let first = code.find(|code| {
-        let before = body[..code.start].strip_suffix('!');
-        let starts_word = |before: &str| before.chars().next_back().is_none_or(char::is_whitespace);
-        before.is_some_and(starts_word) && !body[code.clone()].trim_matches('`').trim().is_empty()
-    });
-    first.map(|code| code.start)
+    None
+}
+
+/// Returns the fence at the start of a line, after the marks of lists and quotes, and the text
+/// after it.
+fn fence(line: &str) -> Option<(&str, &str)> {
+    let is_mark = |c: char| c.is_whitespace() || c.is_ascii_digit() || ">-*+.)".contains(c);
+    let line = line.trim_start_matches(is_mark);
+    let after = line.trim_start_matches(if line.starts_with('~') { '~' } else { '`' });
+    let mark = &line[..line.len() - after.len()];
+    (mark.len() >= 3).then_some((mark, after.trim()))
+}
+
+/// Returns the first `` !`command` `` in a line: inline code that is not blank, after a `!` at the
+/// start of a word.
+fn command_in_line(line: &str) -> Option<usize> {
+    // The start of the inline code, and the number of backticks before it.
+    let mut open: Option<(usize, usize)> = None;
+    let mut at = 0;
+    while let Some(found) = line[at..].find('`') {
+        let start = at + found;
+        let after = line[start..].trim_start_matches('`');
+        at = line.len() - after.len();
+        let backticks = at - start;
+        match open {
+            None => open = Some((at, backticks)),
+            Some((code, opened)) if opened == backticks => {
+                let before = line[..code - opened].strip_suffix('!');
+                let starts_word = |before: &str| !before.ends_with(|c: char| !c.is_whitespace());
+                if before.is_some_and(starts_word) && !line[code..start].trim().is_empty() {
+                    return Some(code);
+                }
+                open = None;
+            }
+            Some(_) => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -118,6 +166,7 @@ mod tests {
 
     #[test]
     fn finds_what_other_hosts_replace_or_run() {
+        let deep = format!("{}a\n!`a`", "- ".repeat(1_000));
         for (body, expected) in [
             ("Run ${CLAUDE_SKILL_DIR}/x.py", &[(SkillDir, 5)][..]),
             (
@@ -138,6 +187,16 @@ mod tests {
             ("!` ` !`a", &[]),
             ("`a !` and `b` !`c`", &[(Command, 5)]),
             ("Ends in `!` or ` !` and `b`", &[]),
+            ("`` !`a` `` and !``b``", &[(Command, 5)]),
+            ("`` !`a` `` and `` ! ``", &[]),
+            ("1. ```sh\n   !`a`\n   ```\n> ~~~ `\n> !`b`\n", &[]),
+            ("```a``` b\n!`c`", &[(Command, 6)]),
+            (
+                "````\n```\n!`a`\n```` b\n!`c`\n`````\n!`d`",
+                &[(Command, 11)],
+            ),
+            ("    !`a`", &[(Command, 5)]),
+            (&*deep, &[(Command, 6)]),
             ("$ARGUMENTS_FILE ${ARGUMENTS} ARGUMENTS", &[]),
             ("It costs $1. `awk '{ print $1 }'`", &[]),
             ("${CLAUDE_SKILL_DIRS} $CLAUDE_SKILL_DIR", &[]),

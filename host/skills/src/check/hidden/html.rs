@@ -4,14 +4,18 @@ use std::ops::Range;
 
 const COMMENT: &str = "<!--";
 
+/// The start of a comment, unless a letter or `>` follows.
+const END_TAG: &str = "</";
+
 /// Markup that browsers do not show: its start, its end, and the offset at which the end may begin.
 /// The first start that fits applies. `<!-->` is a complete comment, so its end may overlap its
 /// start.
-const MARKUP: [(&str, &str, usize); 4] = [
+const MARKUP: [(&str, &str, usize); 5] = [
     (COMMENT, "-->", 2),
     ("<![CDATA[", "]]>", 9),
     ("<?", "?>", 2),
     ("<!", ">", 2),
+    (END_TAG, ">", 2),
 ];
 
 /// Markup that browsers do not show. Offsets are in bytes.
@@ -32,10 +36,10 @@ pub(super) fn first_markup(text: &str, html: Range<usize>) -> Option<Markup> {
     loop {
         let start = at + text[at..html.end].find('<')?;
         let rest = &text[start..html.end];
-        let is_declaration =
-            rest[1..].starts_with('!') && rest[2..].starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_odd = |c: char| c != '>' && !c.is_ascii_alphabetic();
         let fits = |(open, _, _): &(&str, _, _)| {
-            rest.starts_with(open) && (*open != "<!" || is_declaration)
+            let after = rest.strip_prefix(*open);
+            after.is_some_and(|after| *open != END_TAG || after.starts_with(is_odd))
         };
         let Some((open, close, min_end)) = MARKUP.into_iter().find(fits) else {
             at = start + 1;

@@ -254,7 +254,12 @@ mod tests {
             (format!("<![CDATA[ {LONG} ]]>"), &[1]),
             (format!("a <![CDATA[ > {LONG} ]]>"), &[1]),
             (format!("```\n<?x {LONG} ?>\n```\n`<!X {LONG}>`"), &[]),
-            (format!("<! {LONG}> and <!1 {LONG}>"), &[]),
+            (format!("<! {LONG}> and <!1 {LONG}> and </ {LONG}>"), &[]),
+            (
+                format!("<p>\n<! {LONG}>\n<!1{LONG}>\n</ {LONG}>\n</\n{LONG}>"),
+                &[2, 3, 4, 5],
+            ),
+            (format!("<p>\n</> {LONG}>\n</p>\n<!><!1>{LONG}>"), &[]),
             ("<?x a ?> <!X b> <![CDATA[c]]>".to_owned(), &[]),
             (format!("a <? {LONG}"), &[]),
             (format!("<div>\n<!-- a\n\n{LONG}\n\n-->\n</div>"), &[2]),

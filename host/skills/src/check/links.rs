@@ -170,6 +170,7 @@ mod tests {
 
     #[test]
     fn finds_relative_links() {
+        let deep = format!("{}[x](a.md)", "> ".repeat(1_000));
         let cases = [
             ("link", "see [x](docs/a.md).", &["docs/a.md"][..]),
             ("two links", "[x](a.md) and [y](b.md)", &["a.md", "b.md"]),
@@ -237,6 +238,7 @@ mod tests {
             ("crlf", "[x](a.md)\r\n\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
             ("reference", "[x][y] [y]\n\n[y]: b.md", &["b.md"]),
             ("definition in a paragraph", "a\n[y]: b.md", &[]),
+            ("too deep to parse", &*deep, &[]),
             (
                 "indented code",
                 "    [x](a.md)\n\n- a\n\n    [y](b.md)",

@@ -4,10 +4,113 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
+/// The maximum depth of nested lists, quotes and footnotes. Guards against: a paragraph in
+/// thousands of them, all of which the parser visits for each line.
+const MAX_DEPTH: usize = 100;
+
+/// The maximum number of cells in the tables of a text. Guards against: the memory for empty cells,
+/// which the parser adds to short rows. It reads the rest of the text wrongly if it adds more than
+/// this number to one table.
+const MAX_CELLS: usize = 1 << 18;
+
+/// The characters that the parser ignores at the start of a line, and in a blank line.
+const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
+
 /// Returns a parser of a Markdown text. It recognizes tables and footnotes, because most renderers
-/// show them.
+/// show them. It finds nothing in a text with an [`excess`].
 pub(super) fn parser(text: &str) -> Parser<'_> {
+    let text = if excess(text, 0).is_some() { "" } else { text };
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
+}
+
+/// Returns why a text takes too much time or memory to parse, and the line where that shows.
+/// `first_line` is the line of the file on which the text starts. Takes linear time.
+///
+/// Overestimates depths and cells: it counts marks and cells in code too, and the lines between a
+/// table and the next blank line.
+pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
+    let (mut columns, mut cells) = (0, 0);
+    for (line, number) in text.lines().zip(first_line..) {
+        // The parser also ends a line at a single CR.
+        for line in line.split('\r') {
+            if depth(line) > MAX_DEPTH {
+                let why = format!("more than {MAX_DEPTH} lists, quotes or footnotes in each other");
+                return Some((number, why));
+            }
+            let is_blank = line.trim_start_matches(BLANKS).is_empty();
+            columns = if is_blank {
+                0
+            } else {
+                columns.max(table_columns(line))
+            };
+            cells += columns;
+            if cells > MAX_CELLS {
+                let why = format!("tables with more than {MAX_CELLS} cells");
+                return Some((number, why));
+            }
+        }
+    }
+    None
+}
+
+/// Returns the maximum depth of the lists, quotes and footnotes around the end of a line that
+/// starts some of them. Each has a mark, or at least two columns of indentation.
+fn depth(line: &str) -> usize {
+    let (mut depth, mut columns) = (0, 0);
+    let mut rest = line;
+    loop {
+        let text = rest.trim_start_matches(BLANKS);
+        let blanks = &rest[..rest.len() - text.len()];
+        // A tab has at most four columns.
+        columns += blanks.len() + 3 * blanks.matches('\t').count();
+        let Some(after) = after_mark(text) else {
+            return depth;
+        };
+        columns += 2;
+        depth = columns / 2;
+        rest = after;
+    }
+}
+
+/// Returns the text after the mark of a list item, quote or footnote.
+fn after_mark(text: &str) -> Option<&str> {
+    if let Some(label) = text.strip_prefix("[^") {
+        let (_, after) = split_at_end(label, ']')?;
+        return after.strip_prefix(':');
+    }
+    if let Some(after) = text.strip_prefix('>') {
+        return Some(after);
+    }
+    let after_number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let after = if after_number.len() < text.len() {
+        after_number.strip_prefix(['.', ')'])?
+    } else {
+        text.strip_prefix(['-', '*', '+'])?
+    };
+    (after.is_empty() || after.starts_with(BLANKS)).then_some(after)
+}
+
+/// Returns the maximum number of columns of a table whose second line is this one. Returns 0 for
+/// any other line.
+fn table_columns(line: &str) -> usize {
+    let is_second = |c: char| "|-:>".contains(c) || BLANKS.contains(&c);
+    let pipes = line.matches('|').count();
+    if pipes > 0 && line.chars().all(is_second) {
+        pipes + 1
+    } else {
+        0
+    }
+}
+
+/// Splits a text at the first `close` that is not escaped.
+pub(super) fn split_at_end(text: &str, close: char) -> Option<(&str, &str)> {
+    let mut is_escaped = false;
+    let end = text.find(|c| {
+        let ends = c == close && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    })?;
+    Some((&text[..end], &text[end + close.len_utf8()..]))
 }
 
 /// Returns the byte range of each inline code in a text, including its backticks.
@@ -53,5 +156,41 @@ mod tests {
     fn line_numbers_do_not_go_back() {
         let mut lines = LineCounter::new("a\nb\nc", 1);
         assert_eq!([4, 0, 2, 5].map(|at| lines.line_of(at)), [3; 4]);
+    }
+
+    #[test]
+    fn finds_texts_that_take_too_long_to_parse() {
+        let table = |columns: usize, rows: usize| {
+            let (head, line) = ("|a".repeat(columns), "|-".repeat(columns));
+            format!("{head}\n{line}\n{}", "|a|\n".repeat(rows))
+        };
+        for (text, expected) in [
+            (">".repeat(100), None),
+            (format!("a\n{}a", ">".repeat(101)), Some(2)),
+            ("- ".repeat(67), None),
+            ("- ".repeat(68), Some(1)),
+            ("* 1. 2)\t+ > ".repeat(20), Some(1)),
+            ("[^a]: ".repeat(67), None),
+            ("[^a]: ".repeat(68), Some(1)),
+            ("[^a\\]:b]:".repeat(101), Some(1)),
+            (format!("{}- a", " ".repeat(200)), Some(1)),
+            (format!("{}- a", "\t".repeat(50)), Some(1)),
+            (format!("{}a", " ".repeat(200)), None),
+            (format!("a\r{}", ">".repeat(101)), Some(1)),
+            ("-".repeat(300), None),
+            (format!("a {}", "- ".repeat(100)), None),
+            (table(512, 510), None),
+            (table(512, 511), Some(513)),
+            (table(512, 511).replace('\n', "\r\n"), Some(513)),
+            (table(512, 511).replace('\n', "\r"), Some(1)),
+            (table(512, 511).replace('\n', "\n> "), Some(513)),
+            (table(512, 300) + "|-|\n" + &"|a|\n".repeat(300), Some(513)),
+            (table(512, 300) + " \t\n" + &"a\n".repeat(300), None),
+            (table(512, 300) + "\n" + &table(512, 300), Some(515)),
+            (table(10, 5_000), None),
+        ] {
+            let line = excess(&text, 1).map(|(line, _)| line);
+            assert_eq!(line, expected, "{text}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
-use super::super::markdown::{LineCounter, parser};
+use super::super::markdown::{LineCounter, parser, split_at_end};
 use super::html::first_markup;
 use super::rendered::{Rendered, folded};
 
@@ -110,7 +110,6 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
             Event::End(TagEnd::TableCell) => cell_end = range.end,
             // The parser leaves out cells beyond the columns of the table, as pages do.
             Event::End(TagEnd::TableRow) => {
-                // A row that reaches the parser's limit of cells ends at its start.
                 let further = text.get(cell_end..range.end).unwrap_or_default();
                 found.add(cell_end, Text::from(further));
             }
@@ -218,17 +217,6 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
 /// Skips blanks, and the `>` before each line of a quote.
 fn skip_marks(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_whitespace() || c == '>')
-}
-
-/// Splits a text at the first `close` that is not escaped.
-fn split_at_end(text: &str, close: char) -> Option<(&str, &str)> {
-    let mut is_escaped = false;
-    let end = text.find(|c| {
-        let ends = c == close && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped;
-        ends
-    })?;
-    Some((&text[..end], &text[end + close.len_utf8()..]))
 }
 
 #[cfg(test)]
@@ -355,13 +343,6 @@ mod tests {
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn reads_tables_beyond_limit_of_parser() {
-        let columns = |cell: &str| format!("{}\n", cell.repeat(1_000));
-        let table = columns("|a") + &columns("|-") + &"|a|\n".repeat(270);
-        assert_eq!(lines(&format!("{table}\n<!--{LONG}-->")), [274]);
     }
 
     #[test]

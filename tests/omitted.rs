@@ -153,6 +153,30 @@ fn lists_do_not_enter_omitted_folders_by_links() {
 }
 
 #[test]
+fn lists_do_not_tell_which_files_exist_outside() {
+    let folders = Folders::new();
+    for path in ["SKILL.md", "own/env/pyvenv.cfg"] {
+        folders.write(&format!("a/{path}"), "x");
+    }
+    fs::create_dir(folders.outside.join("env")).unwrap();
+    for (target, link) in [
+        ("../../outside", "x"),
+        ("x/env", "probe"),
+        ("../../outside/env", "venv"),
+        ("own/env", "own-env"),
+    ] {
+        symlink(target, folders.root.join("a").join(link)).unwrap();
+    }
+    let host = build(builder().skills(&folders.root));
+    let list = || model_text(&host, "list_files_in_skill", json!({"skill_name": "a"}));
+    let text = list();
+    assert!(text.contains("probe") && text.contains("venv"), "{text}");
+    assert!(!text.contains("own-env"), "{text}");
+    fs::write(folders.outside.join("env/pyvenv.cfg"), "").unwrap();
+    assert_eq!(list(), text);
+}
+
+#[test]
 fn configuration_replaces_omitted_names() {
     let folders = skill_in_a_checkout();
     folders.write("a/drafts/x.md", "x");

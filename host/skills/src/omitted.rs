@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 /// The names that are left out by default, sorted.
@@ -115,12 +115,25 @@ impl OmittedNames {
     }
 }
 
-/// Returns whether a folder is a Python environment. Never looks outside `parent`.
+/// Returns whether a folder is a Python environment. Follows no symlink and ignores other mounts,
+/// so never looks outside `parent`.
 fn is_environment(parent: BorrowedFd<'_>, folder: &Path) -> bool {
-    let is_normal = |part| matches!(part, Component::Normal(_));
-    let path = folder.join(ENVIRONMENT_FILE);
-    folder.components().all(is_normal)
-        && rustix::fs::statx(parent, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).is_ok()
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |parent: OwnedFd, part: Component<'_>| match part {
+        Component::Normal(name) => rustix::fs::openat(parent, name, flags, Mode::empty()).ok(),
+        _ => None,
+    };
+    let start = parent.try_clone_to_owned().ok();
+    let opened = start.and_then(|start| folder.components().try_fold(start, open));
+    let mount = |folder: BorrowedFd<'_>| {
+        let status = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        status.map(|found| (found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+    };
+    opened.is_some_and(|opened| {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        mount(opened.as_fd()) == mount(parent)
+            && rustix::fs::statx(&opened, ENVIRONMENT_FILE, flags, StatxFlags::TYPE).is_ok()
+    })
 }
 
 /// Returns the target of a symlink.

@@ -28,6 +28,11 @@ from skill_runner.judge import NETWORK, Judge
 MAX_CHECKED_SCRIPTS = 200
 # The maximum number of scripts to list when a script is not found.
 MAX_LISTED_SCRIPTS = 30
+# Characters without a glyph that count as printable: those that fonts ignore, and blank letters and signs.
+UNSEEN = frozenset(map(chr, [
+    0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, *range(0x180b, 0x1810), 0x2800, 0x3164, *range(0xfe00, 0xfe10), 0xffa0,
+    0x13441, 0x13442, 0x1d159, *range(0xe0100, 0xe01f0),
+]))
 OUTSIDE_MESSAGE = "Path traversal detected: cannot access files outside skill folder"
 
 SKILL_SCHEMA = {"type": "string", "description": "Name of the skill"}
@@ -264,14 +269,15 @@ def escaped(text):
     """Returns text as a part of one line, with line breaks and hidden characters as escapes."""
     def is_plain(char):
         # Spaces are plain, unless they break a line.
-        return char.isprintable() or (char.isspace() and char.splitlines() == [char])
+        is_space = char.isspace() and char.splitlines() == [char]
+        return (char.isprintable() or is_space) and char not in UNSEEN
 
     return "".join(char if is_plain(char) else char.encode("unicode_escape").decode() for char in text)
 
 
 def quoted(path):
     """Returns a path, quoted if it could be read as another line or as a verdict."""
-    is_plain = all(char.isalnum() or char in "-_./" for char in path)
+    is_plain = all(char.isascii() and char.isalnum() or char in "-_./" for char in path)
     return path if is_plain else dumps(path)
 
 

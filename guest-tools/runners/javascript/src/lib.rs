@@ -209,7 +209,7 @@ fn not_found(folder: &str, script: &str) -> Failure {
 
 /// Returns a path, as a JSON string in ASCII if it could be read as other text.
 fn quoted(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if path.chars().all(is_plain) {
         return path.to_owned();
     }

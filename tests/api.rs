@@ -1,4 +1,4 @@
-//! The Rust API, as an agent's program uses it.
+//! The Rust API, used as the program of an agent uses it.
 
 use std::time::Duration;
 
@@ -6,7 +6,9 @@ use serde_json::json;
 use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::folders::Folders;
-use crate::support::{build, builder, builder_with_guests, give_up, on_two_threads, repository};
+use crate::support::{
+    build, builder, builder_with_guests, cancel_call_when, on_two_threads, repository,
+};
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -78,7 +80,7 @@ fn caller_that_gives_up_stops_the_guest() {
         for tool in ["raw_loop", "raw_sleep"] {
             let arguments = json!({"skill_name": "a", "path": ""});
             let runs = || host.occupancy().memory > 0;
-            give_up(&host, tool, arguments, runs).await;
+            cancel_call_when(&host, tool, arguments, runs).await;
             assert_eq!(host.occupancy().running, 0);
         }
         let output = host.call("raw_read", json!({"skill_name": "a", "path": "SKILL.md"}));

@@ -1,5 +1,5 @@
-//! The audit log has one record for each call, which never contains what the call read. The host
-//! withholds an answer that it cannot record.
+//! The audit log has one record for each call. No record contains what its call read. The host
+//! withholds an answer if it cannot record the call.
 
 mod adopted;
 mod best_effort;
@@ -32,7 +32,7 @@ use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::program::Program;
 use crate::support::session::Session;
-use crate::support::{block_on, build, builder, builder_with_guests, call, give_up};
+use crate::support::{block_on, build, builder, builder_with_guests, call, cancel_call_when};
 
 /// The value of a `traceparent` header.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -98,7 +98,7 @@ fn records_every_call_once() {
     }
     let arguments = json!({"skill_name": "a", "path": "p"});
     let runs = || host.occupancy().memory > 0;
-    block_on(give_up(&host, "raw_sleep", arguments, runs));
+    block_on(cancel_call_when(&host, "raw_sleep", arguments, runs));
     let records = records(&log(&folders));
     assert_eq!(records.len(), calls.len() + 1);
     for (record, (tool, _, outcome, reason)) in records.iter().zip(&calls) {

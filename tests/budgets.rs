@@ -16,7 +16,7 @@ use skillhost::{
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder, call, guests, model_text};
 
-/// The maximum bytes of the built-in tools' definitions, for any catalog.
+/// The maximum size of the built-in tools' definitions, in bytes, for any catalog.
 const MAX_DEFINITION_BYTES: usize = 16 * 1024;
 
 /// An index whose hits the test chooses.

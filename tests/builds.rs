@@ -329,7 +329,7 @@ fn refuses_cache_that_others_can_write() {
         ("cache", "no other user may write in it"),
         ("cache/environments", "no other user may write in it"),
         ("", "no other user may write in it"),
-        ("own", "no other user may write in it"),
+        ("project data", "no other user may write in it"),
         ("off", "`SKILLHOST_CACHE` is `off`"),
         ("project/cache", "is in the project"),
     ] {
@@ -341,18 +341,18 @@ fn refuses_cache_that_others_can_write() {
                 assert_eq!(machine.build().code, 0);
                 let folder = match place {
                     "" => machine.environments()[0].clone(),
-                    // The project's folder of data for later builds.
-                    "own" => {
+                    // The folder with the project's data for later builds.
+                    "project data" => {
                         let all = fs::read_dir(machine.path("cache/environments")).unwrap();
                         let mut all = all.map(|entry| entry.unwrap().path());
-                        let is_own = |path: &PathBuf| {
+                        let is_project_data = |path: &PathBuf| {
                             path.file_name()
                                 .unwrap()
                                 .to_str()
                                 .unwrap()
                                 .starts_with("project-")
                         };
-                        all.find(is_own).unwrap()
+                        all.find(is_project_data).unwrap()
                     }
                     _ => machine.path(place),
                 };

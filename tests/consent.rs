@@ -79,7 +79,7 @@ fn errors(client: &mut Client, call: u64) -> Vec<String> {
 fn answer_with(client: &mut Client, result: Value) -> Value {
     let question = client.notification("elicitation/create");
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
-    client.line(answer.to_string());
+    client.send_line(answer.to_string());
     question
 }
 
@@ -134,7 +134,7 @@ fn person_allows_an_origin_for_the_session() {
     assert!(question.to_string().contains("`https://b.consent.invalid`"));
     let found = errors(&mut client, call);
     assert!(found[0] != DENIED && found[1] == DENIED, "{found:?}");
-    assert_eq!(client.arrived("elicitation/create"), 0);
+    assert_eq!(client.arrived_count("elicitation/create"), 0);
     client.end();
     // Another session is asked again.
     let mut client = start(&program);
@@ -170,14 +170,15 @@ fn denies_unless_person_clearly_allows() {
     let call = send(&mut client, &[get("https://e.consent.invalid")]);
     let question = client.notification("elicitation/create");
     let error = json!({"code": -32000, "message": "no"});
-    client.line(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string());
+    client.send_line(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string());
     assert_eq!(errors(&mut client, call), [DENIED]);
     // The session has used all its questions.
     let call = send(&mut client, &[get("https://new.consent.invalid")]);
     assert_eq!(errors(&mut client, call), [DENIED]);
-    client.logged("the session has asked all 6 questions");
-    client
-        .logged("to allow the request, write `network = [\"GET https://new.consent.invalid/*\"]`");
+    client.wait_until_logged("the session has asked all 6 questions");
+    client.wait_until_logged(
+        "to allow the request, write `network = [\"GET https://new.consent.invalid/*\"]`",
+    );
     let requests = recorded(&program);
     assert_eq!(requests[0]["failure"], "denied");
     assert_eq!(requests[0]["rule"], Value::Null);
@@ -185,7 +186,7 @@ fn denies_unless_person_clearly_allows() {
         requests[0]["missing_rule"],
         "GET https://new.consent.invalid/*"
     );
-    assert_eq!(client.arrived("elicitation/create"), 0);
+    assert_eq!(client.arrived_count("elicitation/create"), 0);
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn waits_longer_than_call_time_for_answer() {
     std::thread::sleep(Duration::from_millis(2_500));
     let content = json!({"decision": DENY});
     let result = json!({"action": "accept", "content": content});
-    client.line(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
+    client.send_line(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
     assert_eq!(errors(&mut client, call), [DENIED]);
     assert!(start.elapsed() >= Duration::from_millis(2_500));
 }
@@ -216,10 +217,10 @@ fn withdraws_question_after_timeout_or_cancellation() {
     let withdrawn = client.notification("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     assert_eq!(errors(&mut client, call), [DENIED]);
-    client.logged("nobody answered the question in 300ms");
+    client.wait_until_logged("nobody answered the question in 300ms");
     let content = json!({"decision": SESSION});
     let result = json!({"action": "accept", "content": content});
-    client.line(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
+    client.send_line(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.end();
@@ -259,7 +260,7 @@ fn asks_nothing_about_requests_that_egress_denies() {
     ];
     let call = send(&mut client, &requests);
     assert_eq!(errors(&mut client, call), [DENIED; 9]);
-    assert_eq!(client.arrived("elicitation/create"), 0);
+    assert_eq!(client.arrived_count("elicitation/create"), 0);
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -283,9 +284,9 @@ fn logs_missing_grant_if_client_cannot_ask() {
         let mut client = start_with(&program, revision, capabilities);
         let call = send(&mut client, &[get("https://a.consent.invalid")]);
         assert_eq!(errors(&mut client, call), [DENIED], "{revision}");
-        client.logged(advice);
+        client.wait_until_logged(advice);
         assert!(client.stderr().contains(why), "{}", client.stderr());
-        assert_eq!(client.arrived("elicitation/create"), 0);
+        assert_eq!(client.arrived_count("elicitation/create"), 0);
     }
     let requests = json!([get("https://a.consent.invalid")]);
     let argument = format!("requests={requests}");

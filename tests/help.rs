@@ -40,7 +40,7 @@ struct Setup {
     cases: Vec<Case>,
 }
 
-/// The maximum bytes of help.
+/// The maximum size of help, in bytes.
 const MOST_BYTES: usize = 1024;
 
 /// The skill that some cases' grants do not name.

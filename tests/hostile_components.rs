@@ -176,7 +176,7 @@ fn refuses_components_that_attack_while_loading() {
         .map(|number| format!("(import \"attack:a{number}/b\" (instance (export \"f\" (func))))"))
         .collect();
     let start = |code: &str| component(&harmless(&format!("(func $s {code}) (start $s)")));
-    let asked = |code: &str| {
+    let on_definitions = |code: &str| {
         component(&format!(
             r#"(memory (export "memory") 1) (table $t 1 funcref)
             (func (export "definitions") (result i32) {code}) {CALL}"#
@@ -193,24 +193,28 @@ fn refuses_components_that_attack_while_loading() {
             start("(loop (br 0))"),
             "it was stopped when asked for its tools: it took longer than 200ms",
         ),
-        ("asked-trap", asked("unreachable"), "unreachable"),
+        ("asked-trap", on_definitions("unreachable"), "unreachable"),
         (
             "asked-loop",
-            asked("(loop (br 0)) unreachable"),
+            on_definitions("(loop (br 0)) unreachable"),
             "it was stopped when asked for its tools: it took longer than 200ms",
         ),
         (
             "asked-table",
-            asked(grow_table),
+            on_definitions(grow_table),
             "more than 20000 table elements",
         ),
         (
             "asked-memory",
-            asked(grow_memory),
+            on_definitions(grow_memory),
             "more than 67108864 bytes of memory",
         ),
-        ("asked-nowhere", asked("i32.const 65532"), "out of bounds"),
-        ("asked-askew", asked("i32.const 3"), "not aligned"),
+        (
+            "asked-nowhere",
+            on_definitions("i32.const 65532"),
+            "out of bounds",
+        ),
+        ("asked-askew", on_definitions("i32.const 3"), "not aligned"),
         (
             "large",
             component(&listing(40, 1, &definition(16, "large", "{}", 2 << 20))),

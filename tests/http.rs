@@ -1,9 +1,8 @@
-//! The server over HTTP. Each server listens at a free port of loopback.
+//! The server over HTTP. Each test server listens on a free port of a loopback address.
 
 mod access;
 mod answers;
 mod clients;
-mod endings;
 mod hostile_requests;
 mod limits;
 mod load;
@@ -13,6 +12,7 @@ mod program;
 mod protocol;
 mod requests;
 mod sessions;
+mod shutdown;
 mod slots;
 mod tls;
 mod unix_socket;
@@ -41,23 +41,25 @@ fn serve_guests(options: HttpOptions) -> (TestServer, Folders) {
     (TestServer::start(builder, options), folders)
 }
 
+/// Returns the default options after `set` has changed them.
 fn options(set: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
     let mut options = HttpOptions::default();
     set(&mut options);
     options
 }
 
+/// Returns the default options after `set` has changed their limits.
 fn with_limits(set: impl FnOnce(&mut HttpLimits)) -> HttpOptions {
     options(|options| set(&mut options.limits))
 }
 
-/// Returns a call with a short answer.
-fn read(id: u64) -> Request {
+/// Returns the request of a call with a short answer.
+fn short_call(id: u64) -> Request {
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     Request::call(id, "read_file_in_skill", arguments)
 }
 
-/// Returns a call that does not end.
-fn endless(id: u64) -> Request {
+/// Returns the request of a call that does not end.
+fn endless_call(id: u64) -> Request {
     Request::call(id, "raw_sleep", json!({"skill_name": "a", "path": "p"}))
 }

@@ -402,7 +402,8 @@ fn few_descriptors_suffice_for_many_skills_and_roots() {
     assert_eq!((run.code, read), (0, skills), "{run:?}");
 }
 
-/// A guest may only learn that there is no more memory, and fail. In Python, this is an exception.
+/// The guest learns only that there is no memory left, and fails by itself. In Python, this is an
+/// exception.
 #[test]
 fn names_the_limit_that_a_failed_tool_met() {
     let message = "it needed more than 67108864 bytes of memory; to change this, set \

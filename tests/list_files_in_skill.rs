@@ -12,7 +12,7 @@ use crate::support::{build, builder, call};
 
 const TOOL: &str = "list_files_in_skill";
 
-/// The maximum entries of an answer.
+/// The maximum number of entries in an answer.
 const MAX_ENTRIES: usize = 100;
 
 /// Lists a folder. Returns the text for the model, and the record.

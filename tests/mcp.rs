@@ -5,8 +5,8 @@ mod bad_input;
 mod calls;
 mod changes;
 mod cold;
-mod endings;
 mod large_answers;
+mod shutdown;
 
 use std::io::Write;
 

@@ -12,7 +12,7 @@ use crate::hostile_components::{component, listing_of};
 use crate::support::program::{Program, Run, finish};
 use crate::support::{guests, repository};
 
-/// The table. `at the build` and `at a call` are for `tests/kits/lanes.py`.
+/// The table. `tests/kits/lanes.py` makes the mistakes of `at the build` and `at a call`.
 #[derive(Deserialize)]
 struct Table {
     #[serde(rename = "without a compiler")]
@@ -44,7 +44,7 @@ struct Mistake {
     /// The command's arguments. `GUESTS` is the folder of the test guests.
     #[serde(default)]
     run: Vec<String>,
-    /// The language of a new project, which is built.
+    /// The language of a new project, which is then built.
     project: Option<String>,
     /// Changes to the project's files.
     #[serde(default)]
@@ -79,7 +79,8 @@ fn table() -> Table {
 }
 
 impl Mistake {
-    fn make(&self) -> Run {
+    /// Makes the mistake in a new folder, and runs the command that reports it.
+    fn run_command(&self) -> Run {
         if let Some(tools) = &self.defines {
             let tools: Vec<(&str, &str)> = tools.iter().map(|t| (&*t.name, &*t.schema)).collect();
             let machine = Machine::with_project("javascript");
@@ -100,7 +101,7 @@ impl Mistake {
             Some(language) => {
                 program.run(&["new", "find-word", "--lang", language]);
                 for edit in &self.edits {
-                    edit.make(&program);
+                    edit.apply(&program);
                 }
                 for (name, script) in &self.programs {
                     program.script(&format!("bin/{name}"), script);
@@ -124,7 +125,7 @@ impl Mistake {
 }
 
 impl Edit {
-    fn make(&self, program: &Program) {
+    fn apply(&self, program: &Program) {
         let path = format!("find-word/{}", self.file);
         if self.from.is_empty() {
             return program.write(&path, &self.to);
@@ -139,7 +140,7 @@ impl Edit {
 fn message_names_the_mistake_and_its_fix() {
     let mut wrong = Vec::new();
     for mistake in table().mistakes {
-        let run = mistake.make();
+        let run = mistake.run_command();
         let says = mistake.says.iter().all(|text| run.stderr.contains(text));
         if run.code != mistake.exit || !says || run.stderr.contains("panicked") {
             wrong.push(format!("{}: {run:#?}", mistake.mistake));

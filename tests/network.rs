@@ -275,8 +275,8 @@ fn limits_bound_the_requests_of_a_call() {
     }
 }
 
-/// The maximum bytes that an endless server can send: the limit of the guest, and the buffers of
-/// the sockets.
+/// The maximum number of bytes that an endless server can send: the limit of the guest, and the
+/// buffers of the sockets.
 const MAX_ENDLESS: usize = 32 << 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Observers learn each call's end, and a host's running calls and memory.
+//! Observers: what they learn of the end of each call, and of a host's running calls and memory.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use skillhost::{CallEnd, CallTrace, Host, Observer};
 
 use crate::support::folders::Folders;
 use crate::support::watchdog::until;
-use crate::support::{block_on, build, builder_with_guests, give_up, on_two_threads};
+use crate::support::{block_on, build, builder_with_guests, cancel_call_when, on_two_threads};
 
 /// The end of a call: the tool, the outcome, the reason, and `true` if memory is reported.
 type Note = (Option<String>, &'static str, Option<&'static str>, bool);
@@ -48,7 +48,7 @@ fn observer_learns_the_outcome_of_every_call() {
     }
     let arguments = json!({"skill_name": "a", "path": "p"});
     let guest_runs = || host.occupancy().memory > 0;
-    block_on(give_up(&host, "raw_sleep", arguments, guest_runs));
+    block_on(cancel_call_when(&host, "raw_sleep", arguments, guest_runs));
     let note = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
     let expected: [Note; 6] = [
         note(read, "output", None, true),

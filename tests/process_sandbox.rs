@@ -251,7 +251,7 @@ fn knows_groups_after_account_files_were_replaced() {
     });
     replace("group", "root:x:0:ann\nann:x:1000:\n");
     fs::copy(guest("unchecked.wasm"), at("tools/unchecked.wasm")).unwrap();
-    client.logged("the group root can change");
+    client.wait_until_logged("the group root can change");
     client.end();
 }
 

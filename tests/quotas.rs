@@ -28,7 +28,8 @@ use crate::support::{
     run_in_own_process,
 };
 
-/// The last letters of the names of equal tools. There are too few slots for a share per tool.
+/// The suffixes of the names of tools that do the same. There are too few slots to
+/// give each tool its own.
 const SUFFIXES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// The maximum time of most small calls. The promise is 250 ms. Tests allow four times as much,

@@ -1,5 +1,5 @@
-//! A host that is rebuilt from another: what both share, and what the new host keeps and loads
-//! again.
+//! A host that is rebuilt from another: what both share, what the new host keeps, and what it
+//! loads again.
 
 use std::fs;
 use std::sync::{Arc, Mutex};

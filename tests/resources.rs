@@ -1,5 +1,5 @@
-//! Skills' files as resources, through the Rust API. A resource is read in a
-//! sandbox, as a tool's call is.
+//! Skills' files as resources, through the Rust API. Each read of a resource runs in a sandbox, as
+//! each call of a tool does.
 
 mod contents;
 mod manifests;

@@ -1,4 +1,5 @@
-//! Scripts of a skill: which ones start, their audit records, and the files that a call changes.
+//! Scripts of a skill: the scripts that start, their audit records, and the files that a call
+//! changes.
 
 mod answers;
 mod command_line;
@@ -16,9 +17,9 @@ use skillhost::{AuditMode, Grant, Host, Limits, Output};
 use skillhost_index::MemoryIndex;
 
 use crate::support::folders::Folders;
-use crate::support::{block_on, build, builder, give_up, guests, limits};
+use crate::support::{block_on, build, builder, cancel_call_when, guests, limits};
 
-/// The skill of these tests, with scripts and other files.
+/// Makes the skill `tools` with scripts and other files.
 fn skill() -> Folders {
     let folders = Folders::new();
     for (path, text) in [
@@ -78,7 +79,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
     let folders = skill();
     let tools = folders.root.join("tools");
     symlink("run.py", tools.join("scripts/inside.py")).unwrap();
-    symlink("../private/key.py", tools.join("scripts/moved.py")).unwrap();
+    symlink("../private/key.py", tools.join("scripts/private_link.py")).unwrap();
     symlink("../../../outside/canary.txt", tools.join("scripts/out.py")).unwrap();
     symlink("loop.py", tools.join("scripts/loop.py")).unwrap();
     fs::create_dir(tools.join("scripts/folder.py")).unwrap();
@@ -96,8 +97,8 @@ fn starts_scripts_that_grant_allows_and_no_others() {
     .unwrap();
     let large = fs::File::create(tools.join("scripts/large.py")).unwrap();
     large.set_len(50 << 20).unwrap();
-    let limit = fs::File::create(tools.join("scripts/limit.py")).unwrap();
-    limit.set_len((4 << 20) + 1).unwrap();
+    let over_limit = fs::File::create(tools.join("scripts/over_limit.py")).unwrap();
+    over_limit.set_len((4 << 20) + 1).unwrap();
     let long = format!("scripts/{}.py", "x".repeat(300));
     let longer = format!("scripts/{}.py", "x/".repeat(3000));
     let host = host(&folders, script_grant());
@@ -106,7 +107,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
         ("scripts/lib/part.py", "started: PART = 1"),
         ("./scripts//lib/../run.py", "started: print(1)"),
         ("scripts/inside.py", "started: print(1)"),
-        ("scripts/moved.py", "started: KEY = 1"),
+        ("scripts/private_link.py", "started: KEY = 1"),
         ("scripts/notes.txt", "refused: not-granted"),
         ("scripts/shell.sh", "refused: not-granted"),
         ("private/key.py", "refused: not-granted"),
@@ -125,7 +126,7 @@ fn starts_scripts_that_grant_allows_and_no_others() {
         ("scripts/linked.py", "refused: hard-linked"),
         ("scripts/loop.py", "refused: symlink-loop"),
         ("scripts/large.py", "refused: too-large"),
-        ("scripts/limit.py", "refused: too-large"),
+        ("scripts/over_limit.py", "refused: too-large"),
         (&long, "refused: name-too-long"),
         (&longer, "refused: name-too-long"),
         ("scripts/a\0.py", "refused: unreadable"),
@@ -178,7 +179,7 @@ fn one_call_starts_one_script() {
 }
 
 #[test]
-fn audit_log_has_script_modules_and_exit_code() {
+fn audit_log_has_script_with_modules_and_exit_code() {
     let folders = skill();
     let host = host(&folders, script_grant());
     symlink("part.py", folders.root.join("tools/scripts/lib/link.py")).unwrap();
@@ -244,12 +245,12 @@ fn audit_log_has_script_of_stopped_call() {
         &folders,
         script_grant().limits(limits(Duration::from_secs(1))),
     );
-    // The exit code 42 that the guest reports does not count, because the call is stopped later.
+    // The record lacks the exit code 42 that the guest reports, because the call is stopped later.
     let steps = "start scripts/run.py\nfinish 42\nfill a 8000000\nloop";
     let steps = json!({"skill_name": "tools", "steps": steps});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();
     let has_filled = || host.occupancy().memory > 8_000_000;
-    block_on(give_up(&host, "take_steps", steps, has_filled));
+    block_on(cancel_call_when(&host, "take_steps", steps, has_filled));
     for (record, outcome) in records(&folders).iter().zip(["stopped", "cancelled"]) {
         assert_eq!(record["outcome"], outcome);
         assert_eq!(record["script"], "scripts/run.py");
@@ -259,7 +260,7 @@ fn audit_log_has_script_of_stopped_call() {
 }
 
 #[test]
-fn tells_of_no_skills_once_script_started() {
+fn guest_sees_no_skills_after_script_starts() {
     let folders = skill();
     folders.write(
         "other/SKILL.md",

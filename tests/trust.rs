@@ -389,7 +389,7 @@ fn stops_serving_found_folder_that_leads_out_later() {
         assert_eq!(theirs["isError"], false, "{theirs}");
         fs::rename(base.join("skills"), base.join("old")).unwrap();
         symlink("../home/skills", base.join("skills")).unwrap();
-        client.logged("cannot open the skills folder `skills`: it leads out of");
+        client.wait_until_logged("cannot open the skills folder `skills`: it leads out of");
         let mine = client.call("read_skill", json!({"skill_name": "mine"}));
         assert_eq!(mine["isError"], true, "{confine}: {mine}");
     }

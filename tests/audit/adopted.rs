@@ -183,7 +183,7 @@ fn continues_after_files_it_has_not_seen() {
             record(&other, 2);
             fs::rename(&log.path, log.beside(file)).unwrap();
         }
-        // The idle process appends one record between two of the other process.
+        // The idle process appends a record between two records of the other process.
         record(&other, 1);
         record(&idle, 1);
         record(&other, 1);

@@ -293,7 +293,7 @@ fn vouches_for_a_record_torn_anywhere() {
                 (&[][..], 0),
                 "cut at {end}"
             );
-            // A record that only lacks its line feed is a record.
+            // A record that lacks only its line feed is complete.
             let vouched = if end == line.len() - 1 {
                 0
             } else {

@@ -667,7 +667,7 @@ fn reports_replaced_log_with_foreign_chain_once() {
     client.hang_up();
     client.wait();
     let message = "somebody changed the audit log";
-    client.logged(message);
+    client.wait_until_logged(message);
     let reports = client.stderr().matches(message).count();
     assert_eq!(reports, 1, "{}", client.stderr());
 }

@@ -69,8 +69,9 @@ fn answers_while_nobody_reads_a_terminal() {
     }
 }
 
-/// Sends calls while nobody reads stderr. `has_output` means `best_effort`, in which every call has
-/// an output.
+/// Sends calls while nobody reads stderr. With `has_output`, the mode is `best_effort`, and every
+/// call must have an output. Otherwise the mode is `required`, and calls are refused once their
+/// records no longer fit into the pipe.
 fn assert_answered(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
     let mode = if has_output {
         "best_effort"

@@ -330,7 +330,7 @@ fn network_process_is_confined() {
 fn broker_is_confined() {
     let fixture = Fixture::new();
     // The broker writes in these folders.
-    let without_own = |mut state: BTreeMap<_, _>| {
+    let without_broker_folders = |mut state: BTreeMap<_, _>| {
         state.retain(|name: &String, _| {
             !["logs", "out", "run"]
                 .iter()
@@ -338,7 +338,7 @@ fn broker_is_confined() {
         });
         state
     };
-    let before = without_own(fixture.state());
+    let before = without_broker_folders(fixture.state());
     let outcomes = fixture.run_table_with(|first_row| fixture.run_in_broker(first_row));
     let landlock = call(libc::SYS_landlock_create_ruleset, &[0, 0, 1]);
     let scopes_signals = landlock.is_ok_and(|version| version >= 6);
@@ -355,7 +355,7 @@ fn broker_is_confined() {
         );
     }
     assert_fatal_rows_killed(&outcomes);
-    assert_eq!(without_own(fixture.state()), before);
+    assert_eq!(without_broker_folders(fixture.state()), before);
     fixture.assert_nothing_connected();
 }
 

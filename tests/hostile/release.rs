@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::watchdog::wait_until;
 use crate::support::{
-    UNREACHED, block_on, bounded, builder, give_up, guests, is_own_process, limits,
+    UNREACHED, block_on, bounded, builder, cancel_call_when, guests, is_own_process, limits,
     run_in_own_process,
 };
 
@@ -148,7 +148,12 @@ fn stops_guest_of_caller_that_gives_up() {
         let before = ProcessResources::now().descriptors;
         let holds_all = || ProcessResources::now().descriptors >= before + 100;
         let arguments = json!({"skill_name": "a", "number": 100});
-        block_on(give_up(&host, "hostile_hold_files", arguments, holds_all));
+        block_on(cancel_call_when(
+            &host,
+            "hostile_hold_files",
+            arguments,
+            holds_all,
+        ));
     };
     // The first call leaves the component's code behind.
     hold_files();

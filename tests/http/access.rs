@@ -7,7 +7,7 @@ use std::path::Path;
 use skillhost::Trust;
 use skillhost_server::{HttpOptions, Server, Token};
 
-use super::{TOKEN, options, read, serve};
+use super::{TOKEN, options, serve, short_call};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request};
 use crate::support::program::{NOBODY, run_unprivileged};
@@ -21,7 +21,7 @@ fn tools_and_metrics_need_the_token() {
     let token = Token::new(TOKEN).unwrap();
     let server = serve(options(|options| options.token = Some(token)));
     let bearer = format!("Bearer {TOKEN}");
-    for request in [read(1), Request::get("/metrics")] {
+    for request in [short_call(1), Request::get("/metrics")] {
         let ask = |request: &Request| Client::once(server.address, request);
         let answer = ask(&request);
         assert_eq!(answer.status, 401);
@@ -58,7 +58,7 @@ fn tools_and_metrics_need_the_token() {
 fn refuses_other_hosts_and_origins() {
     let server = serve(HttpOptions::default());
     let port = server.address.port();
-    for request in [read(1), Request::get("/metrics")] {
+    for request in [short_call(1), Request::get("/metrics")] {
         let ask =
             |name, value: &str| Client::once(server.address, &request.clone().with(name, value));
         for host in ["evil.example", "localhost.evil.example", "169.254.1.1"] {
@@ -80,12 +80,12 @@ fn refuses_other_hosts_and_origins() {
         assert_eq!(Client::once(server.address, &request).status, 200);
     }
     assert_eq!(
-        Client::once(server.address, &read(1).without("Host")).status,
+        Client::once(server.address, &short_call(1).without("Host")).status,
         400
     );
     let line = Request {
         line: "POST http://evil.example/mcp HTTP/1.1".into(),
-        ..read(1)
+        ..short_call(1)
     };
     assert_eq!(Client::once(server.address, &line).status, 403);
 }
@@ -99,7 +99,9 @@ fn allowed_page_gets_cors_headers_and_needs_token() {
         options.allowed_hosts = vec!["mcp.example".into()];
     }));
     let ask = |request: &Request| Client::once(server.address, request);
-    let request = read(1).with("Host", "mcp.example").with("Origin", page);
+    let request = short_call(1)
+        .with("Host", "mcp.example")
+        .with("Origin", page);
     let preflight = Request {
         line: "OPTIONS /mcp HTTP/1.1".into(),
         body: Vec::new(),
@@ -183,7 +185,7 @@ fn refuses_unsafe_or_malformed_token_file() {
     fs::write(&file, format!("{longest}\n")).unwrap();
     let server = serve(options(|options| options.token = read_token(&file).ok()));
     let status = |token: &str| {
-        let request = read(1).with("Authorization", &format!("Bearer {token}"));
+        let request = short_call(1).with("Authorization", &format!("Bearer {token}"));
         Client::once(server.address, &request).status
     };
     assert_eq!((status(&longest), status(&longest[1..])), (200, 401));

@@ -1,4 +1,4 @@
-//! Answers that peers do not read, and the slots and memory that they hold.
+//! Answers that peers do not read, and the slots and memory that such answers hold.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -17,18 +17,18 @@ use crate::support::watchdog::wait_until;
 
 const MIB: usize = 1 << 20;
 
-/// Returns a call whose answer is larger than any socket buffer.
-fn large(id: u64) -> Request {
+/// Returns the request of a call whose answer is larger than any socket buffer.
+fn large_read(id: u64) -> Request {
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     Request::call(id, "read_file_in_skill", arguments)
 }
 
-fn small(id: u64) -> Request {
+fn small_read(id: u64) -> Request {
     Request::call(id, "read_skill", json!({"skill_name": "a"}))
 }
 
-/// Returns a read of the same file as a resource.
-fn resource(id: u64) -> Request {
+/// Returns a request that reads the file of [`large_read`] as a resource.
+fn resource_read(id: u64) -> Request {
     let params = json!({"uri": "skill://a/large.txt"});
     let read = json!({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": params});
     Request::post(read.to_string()).with("MCP-Protocol-Version", "2025-11-25")
@@ -61,27 +61,27 @@ fn request_counts_until_its_answer_is_read() {
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
     let heads = readers
         .each_mut()
-        .map(|reader| ask_for_head(reader, &large(1)));
+        .map(|reader| ask_for_head(reader, &large_read(1)));
     assert_eq!(heads.each_ref().map(|head| head.status), [200; 2]);
     let mut other = Client::connect(server.address);
     for _ in 0..200 {
-        assert_busy(&other.ask(&small(2)));
+        assert_busy(&other.ask(&small_read(2)));
     }
     // An answer that is read or dropped frees its slot.
     let [mut read, given_up] = readers;
     let rest = read.body(&heads[0]).unwrap();
     assert!(rest.ends_with('}'), "the answer is incomplete");
     wait_until("the slot is still taken", || {
-        other.ask(&small(3)).status == 200
+        other.ask(&small_read(3)).status == 200
     });
     wait_until("the slot of a small answer is still taken", || {
-        let head = ask_for_head(&mut read, &large(4));
+        let head = ask_for_head(&mut read, &large_read(4));
         head.status == 200 || read.body(&head).is_err()
     });
-    assert_busy(&other.ask(&small(5)));
+    assert_busy(&other.ask(&small_read(5)));
     drop(given_up);
     wait_until("the slot is still taken", || {
-        other.ask(&small(6)).status == 200
+        other.ask(&small_read(6)).status == 200
     });
 }
 
@@ -90,30 +90,30 @@ fn unread_answers_are_limited() {
     let (server, folders) = serve_guests(with_limits(|limits| limits.answers = 20 * MIB));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
-    assert_eq!(ask_for_head(&mut readers[0], &large(1)).status, 200);
-    assert_eq!(ask_for_head(&mut readers[1], &resource(2)).status, 200);
+    assert_eq!(ask_for_head(&mut readers[0], &large_read(1)).status, 200);
+    assert_eq!(ask_for_head(&mut readers[1], &resource_read(2)).status, 200);
     let mut other = Client::connect(server.address);
     for _ in 0..3 {
-        assert_busy(&other.ask(&large(3)));
-        assert_busy(&other.ask(&resource(4)));
+        assert_busy(&other.ask(&large_read(3)));
+        assert_busy(&other.ask(&resource_read(4)));
         // A small answer fits.
-        assert_eq!(other.ask(&small(5)).text(), "# A\n");
+        assert_eq!(other.ask(&small_read(5)).text(), "# A\n");
     }
     drop(readers);
     wait_until("the memory of answers is still taken", || {
-        other.ask(&large(6)).status == 200
+        other.ask(&large_read(6)).status == 200
     });
-    assert_eq!(other.ask(&resource(7)).status, 200);
+    assert_eq!(other.ask(&resource_read(7)).status, 200);
     // Each byte becomes six in JSON, and the limit counts the bytes of the JSON.
     folders.write("a/large.txt", "\u{1}".repeat(4 * MIB));
-    assert_busy(&other.ask(&large(8)));
-    assert_eq!(other.ask(&small(9)).status, 200);
+    assert_busy(&other.ask(&large_read(8)));
+    assert_eq!(other.ask(&small_read(9)).status, 200);
 }
 
 /// The number of large answers that peers request but do not read, more than `answers` allows.
 const UNREAD_ANSWERS: usize = 40;
 
-/// The bytes of a large answer.
+/// The size of a large answer, in bytes.
 const LARGE: usize = 4_000_000;
 
 /// The number of peers that do not finish their requests.
@@ -137,7 +137,7 @@ fn unread_answers_leave_no_memory_behind() {
     wait_until("the server is not ready", || {
         Client::once(address, &Request::get("/readyz")).status == 200
     });
-    assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
+    assert_eq!(Client::once(address, &large_read(1)).text().len(), LARGE);
     let process = server.child.pid.to_string();
     let before = status(&process, "VmRSS:");
     // A busy machine can delay a round, so a delayed round is repeated.
@@ -207,7 +207,7 @@ fn round(server: &ServerProcess) -> (Duration, Duration) {
             .collect();
         let start = Instant::now();
         for peer in &mut peers {
-            peer.send(&large(1).bytes());
+            peer.send(&large_read(1).bytes());
         }
         let heads = peers.iter_mut().map(|peer| peer.head().unwrap());
         let answered = heads

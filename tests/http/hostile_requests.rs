@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use skillhost_server::HttpOptions;
 
 use super::program::ServerProcess;
-use super::{TOKEN, options, read, serve};
+use super::{TOKEN, options, serve, short_call};
 use crate::support::http::{Client, Request, large_subscriptions};
 use crate::support::odd_json;
 use crate::support::program::Program;
@@ -20,7 +20,7 @@ fn cross_site_request_without_origin_is_refused() {
         let head = client.head().unwrap();
         head.split(' ').nth(1).unwrap().to_owned()
     };
-    for request in [listen, Request::get("/metrics"), read(1)] {
+    for request in [listen, Request::get("/metrics"), short_call(1)] {
         for site in [
             "cross-site",
             "same-site",
@@ -51,7 +51,7 @@ fn answers_cross_site_request_of_allowed_origin() {
     let server = serve(options(|options| {
         options.allowed_origins = vec![page.into()];
     }));
-    let request = read(1).with("Sec-Fetch-Site", "cross-site");
+    let request = short_call(1).with("Sec-Fetch-Site", "cross-site");
     assert_eq!(Client::once(server.address, &request).status, 403);
     let request = request.with("Origin", page);
     assert_eq!(Client::once(server.address, &request).status, 200);
@@ -63,7 +63,7 @@ const SMUGGLED: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 #[test]
 fn ambiguous_framing_is_refused_or_ends_the_connection() {
     let server = serve(HttpOptions::default());
-    let body = String::from_utf8(read(1).body).unwrap();
+    let body = String::from_utf8(short_call(1).body).unwrap();
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let all = format!("{chunked}{SMUGGLED}");
     // The framing headers, the body, the status of the first answer, and the number of answers.
@@ -118,7 +118,7 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
     ];
     for (framing, body, status, answers) in cases {
         let mut client = Client::connect(server.address);
-        let framed = read(1).without("Content-Length");
+        let framed = short_call(1).without("Content-Length");
         let mut head = format!("{}\r\n", framed.line);
         for (name, value) in &framed.headers {
             head += &format!("{name}: {value}\r\n");
@@ -138,7 +138,7 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
     let old = Request {
         line: "POST /mcp HTTP/1.0".into(),
         body: all.clone().into_bytes(),
-        ..read(1)
+        ..short_call(1)
             .without("Content-Length")
             .with("Transfer-Encoding", "chunked")
     };

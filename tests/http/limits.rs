@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use skillhost_server::{HttpLimits, HttpOptions, Token};
 
-use super::{TOKEN, endless, options, read, serve, serve_guests, with_limits};
+use super::{TOKEN, endless_call, options, serve, serve_guests, short_call, with_limits};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::watchdog::wait_until;
@@ -36,7 +36,7 @@ fn refuses_too_large_body_in_every_encoding() {
     assert_eq!(client.answer().unwrap().status, 413);
     assert!(client.is_closed());
     // A body that fits.
-    let mut body = read(1).body;
+    let mut body = short_call(1).body;
     body.resize(1000, b' ');
     assert_eq!(
         Client::once(server.address, &Request::post(body)).status,
@@ -47,7 +47,7 @@ fn refuses_too_large_body_in_every_encoding() {
 #[test]
 fn refuses_endless_size_of_chunk() {
     let server = serve(HttpOptions::default());
-    let request = read(1)
+    let request = short_call(1)
         .without("Content-Length")
         .with("Transfer-Encoding", "chunked");
     let head = Request {
@@ -66,9 +66,9 @@ fn refuses_endless_size_of_chunk() {
 #[test]
 fn refuses_body_of_too_many_tiny_chunks() {
     let server = serve(HttpOptions::default());
-    let body = read(1).body;
+    let body = short_call(1).body;
     let chunked = |size: usize, body: &[u8]| {
-        let request = read(1).without("Content-Length");
+        let request = short_call(1).without("Content-Length");
         let mut bytes = Request {
             body: Vec::new(),
             ..request.with("Transfer-Encoding", "chunked")
@@ -100,7 +100,7 @@ fn peer_that_stalls_is_disconnected() {
         limits.header_time = Duration::from_millis(200);
         limits.body_time = Duration::from_millis(200);
     }));
-    let whole = read(1).bytes();
+    let whole = short_call(1).bytes();
     let body_at = whole
         .windows(4)
         .position(|bytes| bytes == b"\r\n\r\n")
@@ -124,7 +124,7 @@ fn peer_that_stalls_is_disconnected() {
     assert!(sent.count() < body_at);
     // A connection that is idle after a request is closed, too.
     let mut client = Client::connect(server.address);
-    assert_eq!(client.ask(&read(1)).status, 200);
+    assert_eq!(client.ask(&short_call(1)).status, 200);
     assert!(client.is_closed());
 }
 
@@ -160,13 +160,13 @@ fn requests_and_connections_past_the_bound_get_503() {
     });
     let (server, _folders) = serve_guests(options);
     let mut working = Client::connect(server.address);
-    working.send(&endless(1).bytes());
+    working.send(&endless_call(1).bytes());
     // Asks the host, because a connection that has just closed may still count.
     wait_until("no call runs", || server.host.occupancy().running == 1);
     // One more request is refused; the connection stays open for probes.
     let mut second = Client::connect(server.address);
     for _ in 0..2 {
-        let answer = second.ask(&read(2));
+        let answer = second.ask(&short_call(2));
         assert_eq!(
             (answer.status, answer.header("retry-after")),
             (503, Some("1"))
@@ -192,7 +192,7 @@ fn requests_and_connections_past_the_bound_get_503() {
     // The slots are free again.
     drop((working, listening));
     wait_until("still busy", || {
-        Client::once(server.address, &read(2)).status == 200
+        Client::once(server.address, &short_call(2)).status == 200
     });
 }
 
@@ -206,7 +206,7 @@ fn connections_of_one_peer_get_no_refusal_by_default() {
         let bearer = format!("Bearer {TOKEN}");
         let connect = |id: usize| {
             let mut client = Client::connect(server.address);
-            let request = endless(id as u64).with("Authorization", &bearer);
+            let request = endless_call(id as u64).with("Authorization", &bearer);
             client.send(&request.bytes());
             client
         };
@@ -225,7 +225,7 @@ fn connections_of_one_peer_get_no_refusal_by_default() {
 fn requests_share_the_bytes_of_bodies() {
     let server = serve(with_limits(|limits| limits.bodies = 1 << 20));
     let padded = |length: usize| {
-        let mut body = read(1).body;
+        let mut body = short_call(1).body;
         body.resize(length, b' ');
         Request::post(body)
     };
@@ -275,23 +275,23 @@ fn subscriptions_leave_requests_to_calls() {
         head.starts_with("HTTP/1.1 200 ") && head.contains("text/event-stream"),
         "{head}"
     );
-    let mut event = move |expected: &str| {
+    let mut expect_event = move |expected: &str| {
         let chunk = listening.chunk().unwrap();
         let text = chunk.map(|bytes| String::from_utf8(bytes).unwrap());
         let text = text.unwrap_or_default();
         assert!(text.contains(expected), "{expected}: {text}");
     };
-    event("notifications/subscriptions/acknowledged");
+    expect_event("notifications/subscriptions/acknowledged");
     // The stream lasts longer than a call may take.
-    assert_eq!(Client::once(server.address, &endless(1)).status, 504);
-    let read = Request::call(2, "read_skill", json!({"skill_name": "a"}));
+    assert_eq!(Client::once(server.address, &endless_call(1)).status, 504);
+    let read_skill = Request::call(2, "read_skill", json!({"skill_name": "a"}));
     wait_until("the slot is still taken", || {
-        Client::once(server.address, &read).status == 200
+        Client::once(server.address, &read_skill).status == 200
     });
     assert_eq!(Client::once(server.address, &listen).status, 503);
     server.shutdown.request();
-    event("\"resultType\":\"complete\"");
-    event("");
+    expect_event("\"resultType\":\"complete\"");
+    expect_event("");
     assert_eq!(server.wait(), 0);
 }
 
@@ -301,7 +301,7 @@ fn slow_request_gets_504_and_stops() {
     let (server, _folders) = serve_guests(options);
     let host = &server.host;
     let mut client = Client::connect(server.address);
-    assert_eq!(client.ask(&endless(1)).status, 504);
+    assert_eq!(client.ask(&endless_call(1)).status, 504);
     wait_until("the guest did not stop", || host.occupancy().running == 0);
     assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
 }
@@ -335,9 +335,9 @@ fn disconnecting_client_stops_its_call() {
 fn gone_half_closed_peer_stops_its_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
-    let mut old = endless(1);
+    let mut old = endless_call(1);
     old.line = old.line.replace("HTTP/1.1", "HTTP/1.0");
-    for (request, is_old) in [(endless(1), false), (old, true)] {
+    for (request, is_old) in [(endless_call(1), false), (old, true)] {
         let mut client = Client::connect(server.address);
         client.send(&request.bytes());
         wait_until("no call runs", || host.occupancy().memory > 0);
@@ -360,12 +360,15 @@ fn answers_peers_that_closed_their_sending_side() {
     let builder = builder.grant("unchecked.wasm", grant);
     let server = TestServer::start(builder, HttpOptions::default());
     let call = |id, tool| Request::call(id, tool, json!({"skill_name": "a", "path": "p"}));
-    let read = |id| Request::call(id, "read_skill", json!({"skill_name": "a"}));
+    let read_skill = |id| Request::call(id, "read_skill", json!({"skill_name": "a"}));
     for (requests, expected) in [
-        (vec![read(1)], vec!["# A"]),
+        (vec![read_skill(1)], vec!["# A"]),
         // The answer comes long after the peer's last byte.
         (vec![call(1, "raw_sleep")], vec!["300ms"]),
-        (vec![call(1, "raw_sleep"), read(2)], vec!["300ms", "# A"]),
+        (
+            vec![call(1, "raw_sleep"), read_skill(2)],
+            vec!["300ms", "# A"],
+        ),
     ] {
         let mut client = Client::connect(server.address);
         for request in &requests {
@@ -388,7 +391,7 @@ fn answers_peers_that_closed_their_sending_side() {
     client.send(&listen.bytes());
     assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
     client.close_sending();
-    client.until_end();
+    client.wait_until_end();
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn busy_server_answers_before_reading_body() {
     });
     let (server, _folders) = serve_guests(options);
     let mut working = Client::connect(server.address);
-    working.send(&endless(1).bytes());
+    working.send(&endless_call(1).bytes());
     wait_until("no call runs", || server.host.occupancy().running == 1);
     let mut sending = Client::connect(server.address);
     let announced = Request::post(Vec::new()).with("Content-Length", "1000");
@@ -450,9 +453,9 @@ fn closes_refused_connections_that_do_not_read() {
     });
     // Only 64 refused connections can get an answer at a time. These read nothing and stay open.
     let _silent: Vec<_> = (0..64).map(|_| Client::connect(server.address)).collect();
-    let is_told = || {
+    let gets_refusal = || {
         let mut client = Client::connect(server.address);
         client.answer().is_ok_and(|answer| answer.status == 503)
     };
-    wait_until("connections that read nothing stay open", is_told);
+    wait_until("connections that read nothing stay open", gets_refusal);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;
 
-use super::{read, serve, with_limits};
+use super::{serve, short_call, with_limits};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::{builder_with_guests, limits};
@@ -36,7 +36,7 @@ fn client_initializes_and_calls_a_tool() {
     let answer = client.ask(&Request::post(ready.to_string()));
     assert_eq!((answer.status, &*answer.body), (202, ""));
 
-    let answer = client.ask(&read(7));
+    let answer = client.ask(&short_call(7));
     assert_eq!((answer.status, &answer.json()["id"]), (200, &json!(7)));
     assert!(answer.text().contains("def add"), "{answer:?}");
 }
@@ -45,7 +45,7 @@ fn client_initializes_and_calls_a_tool() {
 fn any_instance_answers_any_request() {
     let (one, other) = (serve(HttpOptions::default()), serve(HttpOptions::default()));
     for server in [&one, &other, &one] {
-        let answer = Client::once(server.address, &read(1));
+        let answer = Client::once(server.address, &short_call(1));
         assert!(answer.text().contains("def add"));
         let arguments = json!({"skill_name": "calculator", "file_path": "none"});
         let request = Request::call_2026(2, "read_file_in_skill", arguments);
@@ -136,30 +136,36 @@ fn refuses_malformed_requests_and_continues() {
     );
 
     let cases = [
-        (read(1).with("Content-Type", "text/plain"), 415),
-        (read(1).without("Content-Type"), 415),
-        (read(1).with("Accept", "text/html"), 406),
-        (read(1).with("Accept", "*/*;q=0"), 406),
-        (read(1).with("MCP-Protocol-Version", "1999-01-01"), 400),
-        (read(1).with("MCP-Protocol-Version", "2026-07-28"), 400),
+        (short_call(1).with("Content-Type", "text/plain"), 415),
+        (short_call(1).without("Content-Type"), 415),
+        (short_call(1).with("Accept", "text/html"), 406),
+        (short_call(1).with("Accept", "*/*;q=0"), 406),
+        (
+            short_call(1).with("MCP-Protocol-Version", "1999-01-01"),
+            400,
+        ),
+        (
+            short_call(1).with("MCP-Protocol-Version", "2026-07-28"),
+            400,
+        ),
         (
             Request {
                 line: "DELETE /mcp HTTP/1.1".into(),
-                ..read(1)
+                ..short_call(1)
             },
             405,
         ),
         (
             Request {
                 line: "PUT /mcp HTTP/1.1".into(),
-                ..read(1)
+                ..short_call(1)
             },
             405,
         ),
         (
             Request {
                 line: "OPTIONS /mcp HTTP/1.1".into(),
-                ..read(1)
+                ..short_call(1)
             },
             405,
         ),
@@ -174,7 +180,7 @@ fn refuses_malformed_requests_and_continues() {
         (
             Request {
                 line: "POST /healthz HTTP/1.1".into(),
-                ..read(1)
+                ..short_call(1)
             },
             405,
         ),
@@ -212,7 +218,7 @@ fn refuses_malformed_requests_and_continues() {
     let _ = client.try_send(&many.bytes());
     assert_eq!(client.answer().map_or(431, |answer| answer.status), 431);
 
-    assert_eq!(ask(&read(1)).status, 200);
+    assert_eq!(ask(&short_call(1)).status, 200);
 }
 
 #[test]
@@ -231,8 +237,8 @@ fn answers_in_a_form_that_client_accepts() {
         (Some("application/json;q=0, */*"), "text/event-stream"),
     ] {
         let request = match accept {
-            Some(accept) => read(7).with("Accept", accept),
-            None => read(7).without("Accept"),
+            Some(accept) => short_call(7).with("Accept", accept),
+            None => short_call(7).without("Accept"),
         };
         let answer = ask(&request);
         assert_eq!(answer.status, 200, "{accept:?}: {answer:?}");
@@ -325,7 +331,7 @@ fn unsupported_version_names_supported_ones() {
     };
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     for (request, id) in [
-        (read(7), json!(7)),
+        (short_call(7), json!(7)),
         (Request::post(notification.to_string()), Value::Null),
     ] {
         let json = ask(request.with("MCP-Protocol-Version", "1999-01-01"));

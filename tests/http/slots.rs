@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use skillhost_server::{HttpOptions, Token};
 
-use super::{TOKEN, endless, options, read, serve, serve_guests, with_limits};
+use super::{TOKEN, endless_call, options, serve, serve_guests, short_call, with_limits};
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::watchdog::wait_until;
 use crate::support::{is_own_process, run_in_own_process};
@@ -64,12 +64,12 @@ fn silent_connections_leave_slots_to_others() {
         });
         let address = server.address;
         let mut early = Client::connect(address);
-        assert_eq!(early.ask(&authorised(read(1))).status, 200);
+        assert_eq!(early.ask(&authorised(short_call(1))).status, 200);
         let (flooded, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         thread::scope(|scope| {
             let asking = scope.spawn(|| {
                 while answered.load(Ordering::Relaxed) < 20 || !flooded.load(Ordering::Relaxed) {
-                    let call = Client::once(address, &authorised(read(1)));
+                    let call = Client::once(address, &authorised(short_call(1)));
                     assert!(call.text().contains("def add"), "{call:?}");
                     let health = Client::once(address, &Request::get("/healthz"));
                     assert_eq!(health.status, 200);
@@ -93,7 +93,7 @@ fn silent_connections_leave_slots_to_others() {
             asking.join().unwrap();
         });
         if with_a_token {
-            assert_eq!(early.ask(&authorised(read(2))).status, 200);
+            assert_eq!(early.ask(&authorised(short_call(2))).status, 200);
         }
     }
 }
@@ -106,7 +106,7 @@ fn evicts_only_connections_without_token() {
         assert_eq!(client.ask(request).status, status);
         client
     };
-    let mut protected = [(); 4].map(|()| connect(&authorised(read(1)), 200));
+    let mut protected = [(); 4].map(|()| connect(&authorised(short_call(1)), 200));
     let mut asking = connect(&Request::get("/none"), 404);
     let mut silent = Client::connect(server.address);
     let spared = [(); 2].map(|()| Client::connect(server.address));
@@ -116,29 +116,29 @@ fn evicts_only_connections_without_token() {
         others.push(connect(&Request::get("/none"), 404));
         assert!(closed.is_closed());
     }
-    let wrong = read(1).with("Authorization", "Bearer wrong");
+    let wrong = short_call(1).with("Authorization", "Bearer wrong");
     others.push(connect(&wrong, 401));
     assert!(others[0].is_closed());
     // Two of this address's four connections stay, though they have sent nothing.
     for mut spared in spared {
-        assert_eq!(spared.ask(&read(1)).status, 401);
+        assert_eq!(spared.ask(&short_call(1)).status, 401);
         others.push(spared);
     }
     for client in &mut protected {
-        assert_eq!(client.ask(&authorised(read(2))).status, 200);
+        assert_eq!(client.ask(&authorised(short_call(2))).status, 200);
     }
     // A connection stays protected until it sends a request without the right token.
-    let wrong = read(2).with("Authorization", "Bearer wrong");
+    let wrong = short_call(2).with("Authorization", "Bearer wrong");
     let last = [(Request::get("/healthz"), 200), (wrong, 401)];
     for (client, (request, status)) in protected.iter_mut().zip(last.iter().cycle()) {
         assert_eq!(client.ask(request).status, *status);
     }
-    let mut newer = [(); 6].map(|()| connect(&authorised(read(3)), 200));
+    let mut newer = [(); 6].map(|()| connect(&authorised(short_call(3)), 200));
     let [one, two, rest @ ..] = &mut protected;
     assert!(others.iter_mut().chain([one, two]).all(Client::is_closed));
     assert!(rest.iter_mut().all(Client::is_open));
     for client in &mut newer {
-        assert_eq!(client.ask(&authorised(read(4))).status, 200);
+        assert_eq!(client.ask(&authorised(short_call(4))).status, 200);
     }
 }
 
@@ -148,7 +148,7 @@ fn probe_is_the_only_request_of_its_connection() {
     for path in ["/healthz", "/readyz"] {
         let mut client = Client::connect(server.address);
         let probe = Request::get(path).bytes();
-        client.send(&[probe, read(1).bytes()].concat());
+        client.send(&[probe, short_call(1).bytes()].concat());
         let answer = client.answer().unwrap();
         assert_eq!(
             (answer.status, answer.header("connection")),
@@ -157,7 +157,7 @@ fn probe_is_the_only_request_of_its_connection() {
         assert!(client.is_closed());
         // On a connection that began with another request, the probe counts like any request.
         let mut client = Client::connect(server.address);
-        for request in [read(1), Request::get(path), read(2)] {
+        for request in [short_call(1), Request::get(path), short_call(2)] {
             assert_eq!(client.ask(&request).status, 200);
         }
     }
@@ -169,11 +169,11 @@ fn leaves_slots_for_probes() {
     let connect = || Client::connect(server.address);
     let protected = [(); 6].map(|()| {
         let mut client = connect();
-        assert_eq!(client.ask(&authorised(read(1))).status, 200);
+        assert_eq!(client.ask(&authorised(short_call(1))).status, 200);
         client
     });
     let mut seventh = connect();
-    let answer = seventh.ask(&authorised(read(2)));
+    let answer = seventh.ask(&authorised(short_call(2)));
     assert_eq!(
         (answer.status, answer.header("retry-after")),
         (503, Some("1"))
@@ -186,7 +186,7 @@ fn leaves_slots_for_probes() {
     let [first, ..] = protected;
     drop(first);
     wait_until("the slot is still taken", || {
-        connect().ask(&authorised(read(3))).status == 200
+        connect().ask(&authorised(short_call(3))).status == 200
     });
 }
 
@@ -206,7 +206,7 @@ fn limits_connections_of_address_except_trusted_proxy() {
             assert_eq!(silent.is_open(), number >= 6 - open_count, "{number}");
         }
         // A peer alone at its address does not wait.
-        assert_eq!(one.ask(&authorised(read(1))).status, 200);
+        assert_eq!(one.ask(&authorised(short_call(1))).status, 200);
     }
 }
 
@@ -225,7 +225,7 @@ fn calls_protect_connections_of_server_without_token() {
         let mut working: Vec<_> = (0..most)
             .map(|_| {
                 let mut client = Client::connect(server.address);
-                client.send(&endless(1).bytes());
+                client.send(&endless_call(1).bytes());
                 client
             })
             .collect();

@@ -70,7 +70,7 @@ impl TlsServer {
     }
 
     /// Starts a server with the certificate `server.crt`.
-    fn with_options(program: Program) -> Self {
+    fn with_certificate_options(program: Program) -> Self {
         Self::start(
             program,
             &["--tls-cert", "server.crt", "--tls-key", "server.key"],
@@ -94,7 +94,7 @@ impl TlsServer {
 
     /// Calls a tool, with a certificate or a token if given.
     fn call(&self, client: Option<&str>, token: Option<&str>) -> Value {
-        let request = read();
+        let request = read_skill();
         let headers = request.headers.iter();
         let headers = headers.filter(|(name, _)| *name != "Content-Length");
         let mut headers: serde_json::Map<_, _> = headers
@@ -126,13 +126,13 @@ impl TlsServer {
     }
 }
 
-fn read() -> Request {
+fn read_skill() -> Request {
     Request::call(1, "read_skill", json!({"skill_name": "a"}))
 }
 
 #[test]
 fn serves_tls_1_2_and_1_3() {
-    let server = TlsServer::with_options(program(&Authority::new(), ""));
+    let server = TlsServer::with_certificate_options(program(&Authority::new(), ""));
     for (version, name) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
         let answer = server.ask(json!({"path": "/metrics", "version": version, "reconnect": true}));
         assert_eq!(answer["status"], 200, "{answer}");
@@ -152,7 +152,7 @@ fn serves_tls_1_2_and_1_3() {
         assert!(answer["error"].is_string(), "{answer}");
     }
     // A client that speaks no TLS gets an alert, and no answer.
-    for request in [read(), Request::get("/healthz")] {
+    for request in [read_skill(), Request::get("/healthz")] {
         let mut plain = Client::connect(server.address);
         plain.send(&request.bytes());
         assert!(plain.answer().is_err());
@@ -242,7 +242,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
 #[test]
 fn refuses_origins_without_tls() {
     let authority = Authority::new();
-    let server = TlsServer::with_options(program(&authority, ""));
+    let server = TlsServer::with_certificate_options(program(&authority, ""));
     let port = server.address.port();
     for (scheme, status) in [("https", 200), ("http", 403)] {
         let origin = format!("{scheme}://localhost:{port}");
@@ -358,7 +358,8 @@ fn names_files_that_cannot_be_used() {
         (
             "server.crt",
             "other.key",
-            "cannot use the key `other.key` with `server.crt`: it is not the key of the certificate",
+            "cannot use the key `other.key` with `server.crt`: it is not the key of the \
+             certificate",
         ),
     ] {
         let files = ["--tls-cert", certificate, "--tls-key", key];
@@ -419,7 +420,7 @@ fn names_files_that_cannot_be_used() {
 #[test]
 fn evicts_peer_with_unfinished_handshake() {
     let config = "[http]\nheader_time = \"1s\"\nconnections = 8\n";
-    let server = TlsServer::with_options(program(&Authority::new(), config));
+    let server = TlsServer::with_certificate_options(program(&Authority::new(), config));
     let begin = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(bytes).unwrap();
@@ -499,7 +500,7 @@ fn certificate_identifies_client() {
     ] {
         write_pair(&program, name, &pair);
     }
-    let server = TlsServer::with_options(program);
+    let server = TlsServer::with_certificate_options(program);
     for (client, sent_token, status) in [
         (Some("old"), None, 200),
         (Some("host"), None, 200),
@@ -579,7 +580,7 @@ fn server_with_client(
     program.write("clients.crt", &clients.certificate);
     program.write("others.crt", Authority::new().certificate);
     write_pair(&program, "a", &clients.sign(&["a.example"], change));
-    TlsServer::with_options(program)
+    TlsServer::with_certificate_options(program)
 }
 
 #[test]
@@ -616,7 +617,7 @@ fn connection_and_stream_end_when_authority_is_replaced() {
 fn warns_that_certificates_are_not_requested() {
     let authority = Authority::new();
     let config = "[clients.a]\ncertificate_names = [\"a.example\"]\n";
-    let log = TlsServer::with_options(program(&authority, config)).end();
+    let log = TlsServer::with_certificate_options(program(&authority, config)).end();
     let why = "`certificate_names` of `[clients.a]`: no certificate is asked for without";
     assert!(log.contains(why), "{log}");
 }

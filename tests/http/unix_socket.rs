@@ -88,12 +88,12 @@ impl UnixServer {
     }
 }
 
-fn read() -> Request {
+fn read_skill() -> Request {
     Request::call(1, "read_skill", json!({"skill_name": "a"}))
 }
 
 fn with_token(token: &str) -> Request {
-    read().with("Authorization", &format!("Bearer {token}"))
+    read_skill().with("Authorization", &format!("Bearer {token}"))
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn unix_socket_admits_only_its_user() {
     let server = UnixServer::start(program(""), &[]);
     let mode = server.path.metadata().unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(server.ask(&read()).text(), "# A\n");
+    assert_eq!(server.ask(&read_skill()).text(), "# A\n");
     assert_eq!(server.ask(&Request::get("/metrics")).status, 200);
     let peer = format!("unix:uid={},pid={}", geteuid().as_raw(), std::process::id());
     assert_eq!(server.callers(), [(Value::Null, peer.into())]);
@@ -117,10 +117,10 @@ fn unix_socket_admits_only_its_user() {
         let request = Request::get("/metrics").with("Host", host);
         assert_eq!(server.ask(&request).status, status, "{host}");
     }
-    let from_page = read().with("Origin", "http://evil.example");
+    let from_page = read_skill().with("Origin", "http://evil.example");
     assert_eq!(server.ask(&from_page).status, 403);
     if geteuid().is_root() {
-        assert!(server.ask_as(OTHER, &read()).is_none());
+        assert!(server.ask_as(OTHER, &read_skill()).is_none());
     }
 }
 
@@ -130,10 +130,10 @@ fn refuses_other_user_of_world_writable_socket() {
     let server = UnixServer::start(program(config), &[]);
     let mode = server.path.metadata().unwrap().mode();
     assert_eq!(mode & 0o777, 0o666);
-    assert_eq!(server.ask(&read()).status, 200);
+    assert_eq!(server.ask(&read_skill()).status, 200);
     if geteuid().is_root() {
         for (request, status) in [
-            (read(), 403),
+            (read_skill(), 403),
             (with_token("token-of-nobody-here"), 403),
             (Request::get("/metrics"), 403),
             (Request::get("/healthz"), 200),
@@ -155,15 +155,15 @@ fn user_identifies_client_without_token() {
     );
     let server = UnixServer::start(program(&config), &[]);
     // The server's own user is not a client.
-    assert_eq!(server.ask(&read()).status, 401);
+    assert_eq!(server.ask(&read_skill()).status, 401);
     assert_eq!(
         server.ask(&with_token("token-of-the-client-b")).text(),
         "# A\n"
     );
     let mut expected = vec![Value::from("b")];
     if geteuid().is_root() {
-        assert_eq!(server.ask_as(OTHER, &read()).unwrap().text(), "# A\n");
-        assert_eq!(server.ask_as(OTHER + 1, &read()).unwrap().status, 401);
+        assert_eq!(server.ask_as(OTHER, &read_skill()).unwrap().text(), "# A\n");
+        assert_eq!(server.ask_as(OTHER + 1, &read_skill()).unwrap().status, 401);
         let other = Request::call(
             1,
             "read_skill_file",
@@ -239,7 +239,7 @@ fn replaces_only_a_stale_socket() {
         assert_eq!(run.code, code, "{address}: {run:?}");
         assert!(run.stderr.contains(reason), "{address}: {run:?}");
     }
-    assert_eq!(server.ask(&read()).status, 200);
+    assert_eq!(server.ask(&read_skill()).status, 200);
     let kept = fs::read(server.program.folder.path().join("file")).unwrap();
     assert_eq!(kept, b"kept");
 }
@@ -276,7 +276,7 @@ fn curl_works_over_the_socket() {
     curl.args(["-H", "Content-Type: application/json"]);
     curl.args(["-H", "Accept: application/json, text/event-stream"]);
     curl.args(["-H", "MCP-Protocol-Version: 2025-11-25", "-d"]);
-    curl.arg(String::from_utf8(read().body).unwrap());
+    curl.arg(String::from_utf8(read_skill().body).unwrap());
     let run = process::output(curl.arg("http://localhost/mcp"));
     let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "# A\n", "{run:?}");

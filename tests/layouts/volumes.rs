@@ -91,7 +91,7 @@ fn server_notices_update_of_volume() {
         client.notification(CHANGED);
         let read = client.call("read_skill", json!({"skill_name": name}));
         assert!(read.to_string().contains("# Two"), "{read}");
-        while client.arrived(CHANGED) > 0 {
+        while client.arrived_count(CHANGED) > 0 {
             client.notification(CHANGED);
         }
     }

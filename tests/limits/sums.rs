@@ -10,7 +10,7 @@ use skillhost::{CallEnd, CallError, Host, Limits, Observer, Stop};
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call};
 
-/// The bytes of a page of memory.
+/// The size of a page of memory, in bytes.
 const PAGE: usize = 64 << 10;
 
 /// Loads a component from its text, under these limits.
@@ -33,8 +33,8 @@ fn stop(host: &Host, tool: &str, number: u32) -> Option<Stop> {
     }
 }
 
-/// Makes a component of `parts` instances of a module, with a function `grow` that
-/// calls the function `grow` of each.
+/// Makes a component of `parts` instances of a module. Its function `grow` calls the function
+/// `grow` of each instance.
 fn parts(parts: usize, module: &str) -> String {
     let each = |line: &dyn Fn(usize) -> String| (0..parts).map(line).collect::<String>();
     let instances = each(&|part| format!("(core instance $i{part} (instantiate $part))\n"));

@@ -323,7 +323,7 @@ fn audit_record_has_request_id() {
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     let params = json!({"name": "get_skill", "arguments": {"skill_name": "a"}});
     let request = client.request_line(&json!("an id"), "tools/call", params.clone());
-    client.line(request);
+    client.send_line(request);
     assert_eq!(client.message()["id"], "an id");
     let number = client.send("tools/call", params);
     client.answer(number);

@@ -97,7 +97,7 @@ fn malformed_lines() -> Vec<Case> {
 fn check(client: &mut Client, cases: Vec<Case>) {
     for (line, expected) in cases {
         let shown: String = line.chars().take(100).collect();
-        client.line(&line);
+        client.send_line(&line);
         if let Some((id, code)) = expected {
             let answer = client.message();
             assert_eq!(answer["id"], id, "{shown}: {answer}");
@@ -117,8 +117,9 @@ fn malformed_line_does_not_affect_next_request() {
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
         check(&mut client, malformed_lines());
-        client.logged("skipped a line that is not a message: invalid JSON");
-        client.logged("skipped a line that is not a message: a message may have at most");
+        client.wait_until_logged("skipped a line that is not a message: invalid JSON");
+        client
+            .wait_until_logged("skipped a line that is not a message: a message may have at most");
         assert_eq!(client.end().1, Some(0));
     }
 }
@@ -140,7 +141,7 @@ fn headers_of_other_protocols_get_one_error() {
             .iter()
             .map(framed)
             .collect();
-        client.line(framed);
+        client.send_line(framed);
         let first = client.message();
         assert_eq!(first["id"], Value::Null);
         for id in ["a", "b"] {
@@ -158,7 +159,7 @@ fn headers_of_other_protocols_get_one_error() {
         let last = client.message();
         assert_eq!(last["id"], "c");
         assert!(last["result"]["tools"].is_array(), "{last}");
-        client.line("Content-Length: 7");
+        client.send_line("Content-Length: 7");
         let id = client.send("tools/list", json!({}));
         assert_eq!(client.message()["id"], id);
         assert_eq!(client.end(), (vec![], Some(0)));
@@ -171,7 +172,7 @@ fn answers_every_odd_json_text() {
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
         for odd in odd_json::requests() {
-            client.line(&odd.text);
+            client.send_line(&odd.text);
             odd.check(&client.message());
         }
         assert!(client.request("tools/list", json!({}))["result"]["tools"].is_array());
@@ -203,7 +204,7 @@ fn server_survives_bad_lines_before_session() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");
     for (line, expected) in malformed_lines() {
-        client.line(&line);
+        client.send_line(&line);
         if let Some((id, code)) = expected {
             let answer = client.message();
             assert_eq!(
@@ -310,15 +311,15 @@ fn refuses_id_of_request_in_flight() {
         let mut client = super::with_guests(&program, &["unchecked.wasm"], revision);
         let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
         let sleeping = client.request_line(&json!("twice"), "tools/call", params.clone());
-        client.line(&sleeping);
-        client.line(&sleeping);
+        client.send_line(&sleeping);
+        client.send_line(&sleeping);
         let refused = client.message();
         assert_eq!(
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32600))
         );
         // The error for an invalid line with that id has no id either.
-        client.line(r#"{"jsonrpc":"2.0","id":"twice","method":1}"#);
+        client.send_line(r#"{"jsonrpc":"2.0","id":"twice","method":1}"#);
         assert_eq!(client.message()["id"], Value::Null);
         // The first request is answered once; then the id is free.
         let answered = client.message();
@@ -327,9 +328,9 @@ fn refuses_id_of_request_in_flight() {
             (&json!("twice"), &json!(true))
         );
         let list = client.request_line(&json!("twice"), "tools/list", json!({}));
-        client.line(list);
+        client.send_line(list);
         assert!(client.message()["result"]["tools"].is_array());
-        client.logged("refused a request with the id of a request in flight");
+        client.wait_until_logged("refused a request with the id of a request in flight");
     };
     thread::scope(|scope| {
         for revision in REVISIONS {
@@ -351,7 +352,7 @@ fn accepts_id_of_cancelled_request() {
             "params": {"requestId": id},
         });
         // All three lines in one write, so that the first request is cancelled while it runs.
-        client.line(format!(
+        client.send_line(format!(
             "{}\n{cancelled}\n{}",
             client.request_line(&id, "tools/list", json!({})),
             client.request_line(&id, "prompts/list", json!({})),
@@ -375,7 +376,7 @@ fn logs_errors_of_clients_at_level_info() {
         let answer = client.request("tools/call", json!({"name": "none"}));
         assert!(answer["error"].is_object(), "{answer}");
         if is_logged {
-            client.logged("response error");
+            client.wait_until_logged("response error");
         }
         client.request("tools/list", json!({}));
         assert_eq!(

@@ -71,7 +71,7 @@ fn long_call_sends_requested_progress() {
             client.answer(id);
         }
         let mut reports = Vec::new();
-        while client.arrived("notifications/progress") > 0 {
+        while client.arrived_count("notifications/progress") > 0 {
             reports.push(client.notification("notifications/progress")["params"].clone());
         }
         assert_eq!(reports.len(), 2, "{reports:?}");

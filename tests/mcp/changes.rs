@@ -79,13 +79,13 @@ fn notifies_of_changed_files() {
         assert_eq!(after[0], before[0]);
         assert_eq!(after[1]["uri"], "skill://a/docs/new.md");
         // There may be two notifications, for the folder and for the file.
-        while client.arrived(CHANGED) > 0 {
+        while client.arrived_count(CHANGED) > 0 {
             expect_notification(&mut client, CHANGED, subscription);
         }
         program.write("skills/a/docs/new.md", "newer");
         expect_notification(&mut client, CHANGED, subscription);
         assert_ne!(manifest(&mut client), after);
-        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
+        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
         assert_eq!(client.end().1, Some(0));
     }
 }
@@ -103,7 +103,7 @@ fn notifies_of_added_and_removed_skills() {
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         let listed = client.request("tools/list", json!({}))["result"]["tools"].to_string();
         assert!(listed.contains(r#""enum":["a","b"]"#), "{listed}");
-        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
+        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
         fs::remove_dir_all(program.folder.path().join("skills/b")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         // Without skills there is no prompt.
@@ -116,7 +116,7 @@ fn notifies_of_added_and_removed_skills() {
         );
         let prompts = client.request("prompts/list", json!({}));
         assert_eq!(prompts["result"]["prompts"], json!([]));
-        client.logged("no folder in it has a SKILL.md");
+        client.wait_until_logged("no folder in it has a SKILL.md");
         // A subscription is answered when the server ends.
         let (rest, code) = client.end();
         assert_eq!(code, Some(0));
@@ -166,7 +166,7 @@ fn finds_new_skills_and_limits_prompt() {
         assert!(skillhost::prompt::tokens(text) <= 4000);
         assert!(text.contains("call find_skills("), "{text}");
     }
-    client.logged("the 300 skills do not fit the 4000 tokens of a prompt");
+    client.wait_until_logged("the 300 skills do not fit the 4000 tokens of a prompt");
     let find = |client: &mut Client, query: &str| {
         let arguments = json!({"name": "find_skills", "arguments": {"query": query}});
         let result = client.request("tools/call", arguments)["result"].clone();
@@ -220,13 +220,13 @@ fn reloads_added_changed_and_removed_components() {
 
         // An invalid component changes nothing but the log.
         program.write("tools/one.wasm", &bytes[..bytes.len() / 2]);
-        client.logged("its earlier tools remain");
+        client.wait_until_logged("its earlier tools remain");
         assert!(tools(&mut client).contains(&"lines_count".to_owned()));
 
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert_eq!(tools(&mut client).len(), 6);
-        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
+        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
     }
 }
 
@@ -260,8 +260,11 @@ fn change_outside_of_listings_sends_no_notification() {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(client.arrived(TOOLS_CHANGED), 0);
-    assert_eq!(client.arrived("notifications/prompts/list_changed"), 0);
+    assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
+    assert_eq!(
+        client.arrived_count("notifications/prompts/list_changed"),
+        0
+    );
 }
 
 #[test]

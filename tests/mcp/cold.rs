@@ -23,7 +23,7 @@ fn names(session: &mut Session) -> Vec<String> {
         .collect()
 }
 
-/// A folder with a component that no host can compile before [`ColdStart::go`].
+/// A folder with a component that no host can compile before [`ColdStart::allow_compilation`].
 struct ColdStart(Program);
 
 impl ColdStart {
@@ -32,7 +32,7 @@ impl ColdStart {
         let this = Self(program);
         let compiler = format!(
             "while ! [ -e {} ]; do /bin/sleep 0.02; done; exec {} \"$@\"",
-            this.path("go").display(),
+            this.path("allowed").display(),
             env!("CARGO_BIN_EXE_skillhost")
         );
         this.0.script("compiler", &compiler);
@@ -54,8 +54,8 @@ impl ColdStart {
             .compiler(self.path("compiler"))
     }
 
-    fn go(&self) {
-        fs::write(self.path("go"), "").unwrap();
+    fn allow_compilation(&self) {
+        fs::write(self.path("allowed"), "").unwrap();
     }
 }
 
@@ -78,7 +78,7 @@ fn serves_compiled_tools_while_others_compile() {
         session.begin("tools/call", count),
         session.begin("tools/call", json!({"name": "none", "arguments": {}})),
     );
-    cold.go();
+    cold.allow_compilation();
     let (mut counted, mut unknown, mut changed) = (Value::Null, Value::Null, false);
     while counted.is_null() || unknown.is_null() || !changed {
         let message = session.next();
@@ -101,7 +101,7 @@ fn lists_nothing_before_required_components() {
     let listing = session.begin("tools/list", json!({}));
     // A request that needs no tool is answered.
     session.ask("server/discover", json!({})).unwrap();
-    cold.go();
+    cold.allow_compilation();
     let listed = loop {
         let message = session.next();
         if message["id"] == listing {

@@ -162,7 +162,7 @@ fn running_server_drops_skills_that_differ_from_lock() {
     let other = format!("\"SKILL.md\" = \"sha256:{}\"", "0".repeat(64));
     user.program
         .write("skillhost.lock", lock.replace(line.unwrap(), &other));
-    client.logged("the skill `report` is not served: ");
+    client.wait_until_logged("the skill `report` is not served: ");
     wait_for(&mut client, "report", NO_SKILL);
     assert!(read(&mut client, "calculator").contains("# One"));
     user.program.write("skillhost.lock", &lock);
@@ -205,7 +205,7 @@ fn no_folder_gets_name_of_locked_skill() {
     wait_for(&mut client, "report", "# Report 1.0.0");
     user.program.write("skills/report/SKILL.md", "# Mine\n");
     user.append("# a comment\n");
-    client.logged("there is another skill `report` in `/");
+    client.wait_until_logged("there is another skill `report` in `/");
     assert!(read(&mut client, "report").contains("# Report 1.0.0"));
     user.push_skill_version("1.1.0", None);
     user.run_ok(&["update"]);
@@ -232,7 +232,7 @@ fn no_folder_gets_name_of_locked_skill() {
         ),
     ] {
         user.program.write(file, &text);
-        client.logged(why);
+        client.wait_until_logged(why);
         wait_for(&mut client, "report", NO_SKILL);
         let listed = client.call("list_skills", json!({})).to_string();
         assert!(!listed.contains("report"), "{listed}");
@@ -345,7 +345,7 @@ fn running_server_drops_denied_components() {
     let line = lock.lines().find_map(|it| it.strip_prefix("content = "));
     let digest = line.unwrap().trim_matches('"');
     user.run_ok(&["deny", digest, "--why", "it deletes tables"]);
-    client.logged(&format!(
+    client.wait_until_logged(&format!(
         "stopped serving the component `csv`: `[deny]` refuses {digest}: it deletes tables"
     ));
     wait_until("the component is not dropped", || {
@@ -375,7 +375,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
         user.add_skill();
         let mut client = serve(&user, NEWEST);
         user.append(wrong);
-        client.logged(why);
+        client.wait_until_logged(why);
         assert!(!client.stderr().contains("stopped serving"));
         let lock = user.lock();
         user.run(&[
@@ -384,7 +384,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
             "--why",
             "it deletes",
         ]);
-        client.logged("stopped serving the component `csv`: `[deny]` refuses sha256:");
+        client.wait_until_logged("stopped serving the component `csv`: `[deny]` refuses sha256:");
         assert!(!has_tool(&mut client, "count_lines"));
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.run(&[
@@ -393,7 +393,7 @@ fn running_server_drops_denied_packages_despite_other_mistakes() {
             "--why",
             "it leaks",
         ]);
-        client.logged("stopped serving the skill `report`: `[deny]` refuses sha256:");
+        client.wait_until_logged("stopped serving the skill `report`: `[deny]` refuses sha256:");
         assert!(read(&mut client, "report").contains(NO_SKILL));
         // A changed tools folder does not bring the component back, and no folder gets the skill's
         // name.
@@ -448,9 +448,11 @@ fn running_server_drops_denied_folder_components_despite_mistakes() {
         assert!(has_tool(&mut client, "count_lines"));
         let wrong = format!("{top}{good}{deny}{end}");
         user.program.write("skillhost.toml", &wrong);
-        client.logged("stopped serving the component `csv.wasm`: `[deny]` refuses sha256:");
+        client.wait_until_logged(
+            "stopped serving the component `csv.wasm`: `[deny]` refuses sha256:",
+        );
         assert!(!has_tool(&mut client, "count_lines"), "{wrong}");
-        client.logged("tools stay as they were: ");
+        client.wait_until_logged("tools stay as they were: ");
         assert!(!has_tool(&mut client, "count_lines"), "{wrong}");
         assert_eq!(client.end().1, Some(0));
     }
@@ -551,7 +553,8 @@ fn running_server_grants_no_new_requests() {
     let rule = "network = [\"GET https://api.example.org/*\"]\n";
     user.append(&format!("{GRANT}{rule}"));
     user.run_ok(&["add", &user.reference(), "--config", "skillhost.toml"]);
-    client.logged("the requests of `csv.wasm` are granted as before; restart the server");
+    client
+        .wait_until_logged("the requests of `csv.wasm` are granted as before; restart the server");
     wait_until("the component is not loaded", || {
         has_tool(&mut client, "count_lines")
     });

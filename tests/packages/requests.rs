@@ -146,7 +146,7 @@ fn shows_only_requests_for_packages_of_catalog() {
     user.program.write("catalog.toml", "[[package]]\n");
     let (failed, text) = ask(&mut client, request);
     assert!(failed && !text.contains("catalog.toml"), "{text}");
-    client.logged("find_packages: cannot use the catalog `");
+    client.wait_until_logged("find_packages: cannot use the catalog `");
     assert_eq!(client.end().1, Some(0));
     let run = user.run(&["serve", "--config", "skillhost.toml"]);
     assert_eq!(run.code, 4, "{run:?}");

@@ -18,7 +18,8 @@ use crate::support::registry::{Answer, answer};
 
 const SKILL: &str = "---\nname: reports\ndescription: Writes reports\n---\n# One\n";
 
-/// A configuration of git that sends requests elsewhere and runs programs. It must have no effect.
+/// A user's configuration of git that redirects requests and runs a program. skillhost must ignore
+/// it.
 const GIT_CONFIG: &str = "[url \"http://127.0.0.1:1/\"]\ninsteadOf = http://localhost\n\
                           [http]\nproxy = http://127.0.0.1:1\n[core]\nhooksPath = ~/hooks\n";
 
@@ -58,12 +59,12 @@ fn serves_skill_from_locked_commit_of_repository() {
 
     server.write("skills/reports/SKILL.md", &SKILL.replace("One", "Two"));
     let second = server.commit();
-    let heads = server.request_heads().len();
+    let request_count = server.request_heads().len();
     user.run_ok(&["lock", "--check"]);
     let read = || user.run_ok(&["call", "read_skill", "skill_name=reports"]);
     assert!(read().contains("# One"));
-    assert_eq!(server.request_heads().len(), heads);
-    // On another machine, the store is empty.
+    assert_eq!(server.request_heads().len(), request_count);
+    // Move the store away, as if on another machine.
     fs::rename(user.path("data"), user.path("old")).unwrap();
     assert!(user.run_ok(&["fetch"]).contains("reports: fetched"));
     assert!(read().contains("# One"));
@@ -76,7 +77,7 @@ fn serves_skill_from_locked_commit_of_repository() {
     assert!(!user.path("ran").exists());
 
     let [config, lock] = user.files().map(Option::unwrap);
-    let fixed = |text: &str, commit: &str| text.replace("@main", &format!("@{commit}"));
+    let with_revision = |text: &str, revision: &str| text.replace("@main", &format!("@{revision}"));
     for (config, lock, why) in [
         (
             config.clone(),
@@ -84,12 +85,12 @@ fn serves_skill_from_locked_commit_of_repository() {
             "is not a full commit id",
         ),
         (
-            fixed(&config, &first),
-            fixed(&lock, &first),
+            with_revision(&config, &first),
+            with_revision(&lock, &first),
             "names a commit other than",
         ),
         (
-            fixed(&config, "v1"),
+            with_revision(&config, "v1"),
             lock.clone(),
             "`skillhost update reports` locks it",
         ),
@@ -122,7 +123,7 @@ fn refused_sources_change_nothing() {
         user.run_err(2, &["add", "--skill", source]);
     }
     assert!(server.request_heads().is_empty());
-    // Only skills come from git repositories.
+    // Without `--skill`, `add` expects a component, and refuses a git repository.
     user.run_err(2, &["add", &server.source("#skills/reports")]);
     let id = server.blob(SKILL.as_bytes());
     let link = server.blob(b"../../../skillhost.toml");
@@ -184,10 +185,12 @@ fn skill_of_site_is_locked() {
     assert!(read().contains("# One"));
     offer("---\nname: reports\ndescription: Writes reports\n---\n# Two\n");
     fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
-    let other = user.run(&["fetch"]);
+    let refused = user.run(&["fetch"]);
     assert!(
-        other.stderr.contains("has other bytes than the lock file"),
-        "{other:?}"
+        refused
+            .stderr
+            .contains("has other bytes than the lock file"),
+        "{refused:?}"
     );
     user.run_ok(&["update"]);
     assert!(read().contains("# Two"));
@@ -217,9 +220,10 @@ fn lock_file_of_another_program_is_imported() {
     );
     let run = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
-    let fixed = format!("oci://{repository}@{manifest}");
+    let pinned_source = format!("oci://{repository}@{manifest}");
     assert!(
-        run.stdout.contains(&format!("a-report from {fixed}\n")),
+        run.stdout
+            .contains(&format!("a-report from {pinned_source}\n")),
         "{run:?}"
     );
     for name in ["gone", "unknown"] {
@@ -227,7 +231,7 @@ fn lock_file_of_another_program_is_imported() {
         assert_eq!(run.stderr.matches(&why).count(), 1, "{run:?}");
     }
     let config = user.files()[0].clone().unwrap();
-    let table = format!("[skills_from.a-report]\nsource = \"{fixed}\"\n");
+    let table = format!("[skills_from.a-report]\nsource = \"{pinned_source}\"\n");
     assert!(
         config.ends_with(&table) && config.matches("skills_from").count() == 1,
         "{config}"
@@ -261,7 +265,8 @@ fn lock_file_of_another_program_is_imported() {
 #[test]
 fn git_trusts_only_named_certificate_authorities() {
     let user = User::new();
-    // This git prints its options about certificate authorities, and the entries of their folder.
+    // Replaces git: prints the options that name certificate authorities, and lists the folder
+    // that `http.sslCAPath` names.
     let git = "for option; do case $option in\n\
                http.sslCAInfo=*) echo \"$option\";;\n\
                http.sslCAPath=*) echo \"$option\"; ls -A \"${option#*=}\";;\n\
@@ -271,7 +276,7 @@ fn git_trusts_only_named_certificate_authorities() {
         rcgen::generate_simple_self_signed(["git.example".to_owned()]).unwrap();
     user.program
         .write("ca.pem", certificate_authority.cert.pem());
-    let shown = |options: &[&str]| -> String {
+    let stderr_of_add = |options: &[&str]| -> String {
         let mut command = user.program.command(
             &[
                 &["add", "--skill", "git+https://git.example/acme/skills"],
@@ -287,20 +292,21 @@ fn git_trusts_only_named_certificate_authorities() {
         assert_eq!(run.code, 4, "{run:?}");
         run.stderr
     };
-    assert!(!shown(&[]).contains("sslCA"));
-    let with_file = shown(&["--ca-file", "ca.pem"]);
+    assert!(!stderr_of_add(&[]).contains("sslCA"));
+    let with_file = stderr_of_add(&["--ca-file", "ca.pem"]);
     let file = format!(
         "http.sslCAInfo={}; http.sslCAPath=",
         user.path("ca.pem").display()
     );
-    let (_, folder) = with_file
+    let (_, after_path_option) = with_file
         .split_once(&file)
         .unwrap_or_else(|| panic!("{with_file}"));
-    assert!(!folder.contains("; "), "{with_file}");
+    // The error joins git's lines with `; `. The next line would be an entry of the folder.
+    assert!(!after_path_option.contains("; "), "{with_file}");
 }
 
 #[test]
-fn git_ends_with_the_program_without_leftovers() {
+fn git_exits_with_program_and_leftovers_are_removed() {
     let user = User::new();
     let (server, commit) = server_with_skill();
     let (sender, events) = mpsc::channel();
@@ -308,7 +314,7 @@ fn git_ends_with_the_program_without_leftovers() {
         let is_pack = request.contains("command=fetch");
         if is_pack {
             sender.send("fetch begun").unwrap();
-            // Never responds. The copy ends when git disconnects.
+            // Send no response. The copy ends when git disconnects.
             let _ = std::io::copy(stream, &mut std::io::sink());
             sender.send("disconnected").unwrap();
         }
@@ -331,7 +337,8 @@ fn git_ends_with_the_program_without_leftovers() {
         assert_eq!(program.wait().signal(), Some(signal.as_raw()));
         assert_eq!(next(), Ok("disconnected"), "{signal:?}");
     }
-    // The repositories are in the store, which removes repositories that are an hour old.
+    // The clones of both runs are in the store. `store clean` removes them once they are an hour
+    // old.
     assert_eq!(count(&temporary), 0);
     let skills = user.path("data/skillhost/store/skills");
     user.run_ok(&["store", "clean"]);
@@ -345,7 +352,7 @@ fn git_ends_with_the_program_without_leftovers() {
     assert_eq!(count(&skills), 0);
 }
 
-/// Returns the number of entries of a folder.
+/// Returns the number of entries in a folder.
 fn count(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }

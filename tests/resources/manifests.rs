@@ -1,4 +1,4 @@
-//! Manifests: their content, omissions and bounds.
+//! Manifests of skills: the files that they list, the files that they leave out, and their limits.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,7 +31,8 @@ fn manifest_has_all_files_and_skill_md_start() {
     fs::create_dir(folders.root.join("a/empty")).unwrap();
     let resources = resources(&folders);
     let seen = manifest(&resources);
-    // Sorted by bytes: capitals first, and `docs-2` before `docs/`.
+    // The paths are sorted by their bytes, so `Z` comes before `big.bin`, and `docs-2` before
+    // `docs/`.
     let sorted = [
         ".hidden",
         "SKILL.md",
@@ -158,14 +159,14 @@ fn manifest_over_a_limit_names_the_limit() {
     let seen = manifest(&resources);
     assert_eq!((seen.files.len(), seen.over), (512, None));
     folders.write("a/docs/one-more", "x");
-    let over = |folders: &Folders, limit| {
+    let assert_over_limit = |folders: &Folders, limit| {
         let resources = host(folders).skill_resources().unwrap();
         let seen = manifest(&resources);
         assert_eq!((paths(&seen), seen.over), (vec!["SKILL.md"], Some(limit)));
         assert_eq!(seen.files[0].sha256, Some(sha256(b"x")));
         assert_eq!(seen.skill_md.as_deref(), Some("x"));
     };
-    over(&folders, OverLimit::Files);
+    assert_over_limit(&folders, OverLimit::Files);
 
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
@@ -173,8 +174,8 @@ fn manifest_over_a_limit_names_the_limit() {
     let resources = host(&folders).skill_resources().unwrap();
     assert_eq!(manifest(&resources).over, None);
     folders.write("a/more", "y");
-    over(&folders, OverLimit::Bytes);
-    // A listing without digests has no limit of bytes.
+    assert_over_limit(&folders, OverLimit::Bytes);
+    // A listing without digests does not limit the size of the files.
     let listed = block_on(resources.files("a")).unwrap();
     assert_eq!(
         (paths(&listed), listed.over),
@@ -188,28 +189,28 @@ fn manifest_over_a_limit_names_the_limit() {
     let resources = host(&folders).skill_resources().unwrap();
     assert_eq!(manifest(&resources).files.len(), 2);
     folders.write(&format!("a/{deepest}/d/f"), "x");
-    over(&folders, OverLimit::Depth);
+    assert_over_limit(&folders, OverLimit::Depth);
 
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
-    // 129 paths to a folder of 128 dangling links.
+    // The folder `0` has 128 dangling links. It and 128 links to it are 129 paths to those links.
     fs::create_dir(folders.root.join("a/0")).unwrap();
     for number in 0..128 {
         symlink("none", folders.root.join(format!("a/0/{number}"))).unwrap();
         symlink("0", folders.root.join(format!("a/to-{number}"))).unwrap();
     }
-    over(&folders, OverLimit::Entries);
+    assert_over_limit(&folders, OverLimit::Entries);
 }
 
 #[test]
-fn nested_links_to_folders_end_at_a_limit() {
+fn manifest_with_nested_folder_links_stops_at_limit() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     // Twelve links from each level to the next: 12^20 paths to one file.
     for level in 0..20 {
         fs::create_dir(folders.root.join(format!("a/{level}"))).unwrap();
-        for way in 0..12 {
-            let link = folders.root.join(format!("a/{level}/{way}"));
+        for number in 0..12 {
+            let link = folders.root.join(format!("a/{level}/{number}"));
             symlink(format!("../{}", level + 1), link).unwrap();
         }
     }
@@ -242,7 +243,7 @@ fn manifest_has_start_of_readable_skill_md() {
         }
         assert!(block_on(resources.read("a", path)).is_ok(), "{name}");
     }
-    // Of several such files, only one counts as SKILL.md.
+    // If the name SKILL.md has several spellings in a folder, only one file is listed as SKILL.md.
     let folders = Folders::new();
     folders.write("a/skill.md", "lower");
     folders.write("a/Skill.md", "mixed");

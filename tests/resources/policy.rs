@@ -1,4 +1,4 @@
-//! Grants, limits and records of reads.
+//! Grants and limits for reads of resources, and the audit records of the reads.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Folders of skills for tests, written file by file, or made from a manifest: see
+//! Folders of skills for tests: written file by file, or described in JSON as in
 //! `vectors/built_skills.json`.
 
 use std::fs;
@@ -41,23 +41,23 @@ impl Folders {
         folders
     }
 
-    /// Returns the root of `built_skills.json`, which the vectors read.
+    /// Returns a root with the skills of `built_skills.json`, which the cases in `vectors/` read.
     pub(crate) fn built() -> &'static Self {
         static BUILT: OnceLock<Folders> = OnceLock::new();
         BUILT.get_or_init(|| {
-            let manifest = fs::read(repository().join("tests/vectors/built_skills.json")).unwrap();
-            let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-            Self::from_skills(&manifest["skills"])
+            let json = fs::read(repository().join("tests/vectors/built_skills.json")).unwrap();
+            let json: Value = serde_json::from_slice(&json).unwrap();
+            Self::from_skills(&json["skills"])
         })
     }
 
-    /// Makes a root of these skills.
+    /// Makes a root with skills that are described as in `built_skills.json`.
     pub(crate) fn from_skills(skills: &Value) -> Self {
         let folders = Self::new();
         for (skill, files) in skills.as_object().unwrap() {
             fs::create_dir_all(folders.root.join(skill)).unwrap();
             for (path, content) in files.as_object().unwrap() {
-                folders.make(&folders.root.join(skill).join(path), content);
+                folders.write_entry(&folders.root.join(skill).join(path), content);
             }
         }
         folders
@@ -76,7 +76,8 @@ impl Folders {
             .replace("{OUTSIDE}", self.outside.to_str().unwrap())
     }
 
-    fn make(&self, path: &Path, content: &Value) {
+    /// Writes the file, folder or symlink that `content` describes.
+    fn write_entry(&self, path: &Path, content: &Value) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let content = content.as_object().unwrap();
         let (kind, value) = content.iter().find(|(kind, _)| *kind != "mode").unwrap();
@@ -92,6 +93,7 @@ impl Folders {
     }
 }
 
+/// Returns the bytes of a file whose content is described in this way.
 fn bytes(kind: &str, value: &Value) -> Vec<u8> {
     let text = || value.as_str().unwrap();
     match kind {

@@ -10,12 +10,13 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// Answers a request, given as its head and body, or returns false to let git answer.
+/// Answers a request, given as its head and body. Returns false without an answer to let git
+/// answer.
 type Change = Box<dyn Fn(&str, &mut TcpStream) -> bool + Send + Sync>;
 
 /// A server with the repository `acme/skills`. Its threads end with the test's process.
 pub(crate) struct GitServer {
-    /// `localhost`, and the port.
+    /// The host `localhost` with the port.
     pub(crate) authority: String,
     folder: TempDir,
     change: Arc<RwLock<Option<Change>>>,

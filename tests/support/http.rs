@@ -1,5 +1,5 @@
-//! A server over HTTP in this process, and a client that sends exactly the bytes of
-//! a test.
+//! A server over HTTP in this process, and a client that sends exactly the bytes that a test
+//! chooses.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{self, IpAddr, SocketAddr, TcpStream};
@@ -17,8 +17,8 @@ use tokio::net::TcpSocket;
 
 use super::watchdog::{self, join};
 
-/// The time after which a test without an answer fails. It is shorter than a server's default time
-/// limits, so no such limit can end a wait.
+/// The maximum time that a test waits for an answer. It is shorter than a server's default time
+/// limits, so no such limit can end the wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server, which ends on drop.
@@ -75,7 +75,7 @@ impl TestServer {
         }
     }
 
-    /// Waits for the end. Returns the number of aborted connections.
+    /// Waits until the server has ended. Returns the number of aborted connections.
     pub(crate) fn wait(mut self) -> usize {
         join(self.thread.take().unwrap(), "the server's end").unwrap()
     }
@@ -323,24 +323,24 @@ impl Client {
                 body.extend(chunk);
             }
         } else if let Some(length) = answer.header("content-length") {
-            body = self.exactly(length.parse().unwrap())?;
+            body = self.read_exactly(length.parse().unwrap())?;
         }
         Ok(String::from_utf8(body).unwrap())
     }
 
     /// Reads the next chunk of a chunked body.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let line = self.until(b"\r\n")?;
+        let line = self.read_until(b"\r\n")?;
         let line = String::from_utf8(line).unwrap();
         let length = usize::from_str_radix(line.trim_end(), 16).unwrap();
-        let mut chunk = self.exactly(length + 2)?;
+        let mut chunk = self.read_exactly(length + 2)?;
         chunk.truncate(length);
         Ok((length > 0).then_some(chunk))
     }
 
     /// Reads the head of the next answer.
     pub(crate) fn head(&mut self) -> io::Result<String> {
-        Ok(String::from_utf8(self.until(b"\r\n\r\n")?).unwrap())
+        Ok(String::from_utf8(self.read_until(b"\r\n\r\n")?).unwrap())
     }
 
     /// Returns whether the connection is open and nothing more was sent.
@@ -363,21 +363,21 @@ impl Client {
 
     /// Waits for the end of a stream. Chunks may come before it.
     #[track_caller]
-    pub(crate) fn until_end(&mut self) {
+    pub(crate) fn wait_until_end(&mut self) {
         watchdog::wait_until("the stream is open", || match self.chunk() {
             Ok(chunk) => chunk.is_none(),
             Err(error) => !is_timeout(&error),
         });
     }
 
-    fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
+    fn read_until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
         loop {
             let found = self
                 .unread
                 .windows(end.len())
                 .position(|bytes| bytes == end);
             if let Some(at) = found {
-                return self.exactly(at + end.len());
+                return self.read_exactly(at + end.len());
             }
             if self.read()? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -385,7 +385,7 @@ impl Client {
         }
     }
 
-    fn exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
+    fn read_exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
         while self.unread.len() < length {
             if self.read()? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());

@@ -44,15 +44,16 @@ const SERIAL: u8 = 7;
 /// The object identifier of the extension with signed certificate timestamps.
 const CERTIFICATE_TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
 
-/// When each certificate becomes valid: 2025-01-01, in seconds since 1970. All have long expired.
+/// The time from which each certificate is valid: 2025-01-01, in seconds since 1970. All
+/// certificates have long expired.
 const VALID_FROM: u64 = 1_735_689_600;
 
-/// The seconds that a certificate is valid for.
+/// The time that a certificate is valid for, in seconds.
 const LIFETIME: u64 = 600;
 
 const PAYLOAD: &str = "application/vnd.in-toto+json";
 
-/// A signer, and the faults of its signing service.
+/// A signer, and the faults that the signing service makes for the signer.
 #[derive(Clone)]
 pub(crate) struct Signing {
     pub(crate) identity: String,
@@ -366,7 +367,7 @@ impl SigningService {
     }
 }
 
-/// Returns the id of a log with a key.
+/// Returns the id of the log that signs with a key.
 fn key_id(key: &KeyPair) -> Vec<u8> {
     Sha256::digest(key.subject_public_key_info()).to_vec()
 }

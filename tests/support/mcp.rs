@@ -19,10 +19,10 @@ use super::watchdog::{patience, wait_until};
 
 /// The protocol revision without sessions.
 pub(crate) const NEWEST: &str = "2026-07-28";
-/// Revisions, old and new.
+/// Two protocol revisions with sessions, and the newest one.
 pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
 
-/// Returns the options for the configuration of a folder, if it has one.
+/// Returns the options that name the configuration of a folder, if the folder has one.
 fn configured(folder: &Path) -> &'static [&'static str] {
     if folder.join("skillhost.toml").exists() {
         &["--config", "skillhost.toml"]
@@ -79,8 +79,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts the server in a folder and opens a session, if the revision has
-    /// sessions.
+    /// Starts the server in a folder, and opens a session if the revision has sessions.
     pub(crate) fn start(folder: &Path, arguments: &[&str], revision: &'static str) -> Self {
         let mut client = Self::start_unopened(folder, arguments, revision);
         client.open();
@@ -100,14 +99,14 @@ impl Client {
         client
     }
 
-    /// Starts a server, and opens a session if the revision has sessions.
+    /// Starts a server by a command, and opens a session if the revision has sessions.
     pub(crate) fn start_session(command: Command, revision: &'static str) -> Self {
         let mut client = Self::start_command(command, revision);
         client.open();
         client
     }
 
-    /// Starts the server with arguments, and sends nothing.
+    /// Starts the server in a folder with these arguments, and sends nothing.
     pub(crate) fn start_unopened(
         folder: &Path,
         arguments: &[&str],
@@ -118,7 +117,7 @@ impl Client {
         Self::start_command(command, revision)
     }
 
-    /// Starts a server, and sends nothing.
+    /// Starts a server by a command, and sends nothing.
     pub(crate) fn start_command(mut command: Command, revision: &'static str) -> Self {
         command.stderr(Stdio::piped());
         let mut child = Process::start(&mut command);
@@ -165,7 +164,7 @@ impl Client {
     }
 
     /// Sends a line as it is.
-    pub(crate) fn line(&mut self, line: impl AsRef<[u8]>) {
+    pub(crate) fn send_line(&mut self, line: impl AsRef<[u8]>) {
         let stdin = self.stdin.as_mut().expect("the input is open");
         stdin.write_all(line.as_ref()).unwrap();
         stdin.write_all(b"\n").unwrap();
@@ -173,12 +172,12 @@ impl Client {
     }
 
     /// Sends a part of a line.
-    pub(crate) fn part(&mut self, part: &str) {
+    pub(crate) fn send_part(&mut self, part: &str) {
         let stdin = self.stdin.as_mut().expect("the input is open");
         stdin.write_all(part.as_bytes()).unwrap();
     }
 
-    /// Closes both ends, as a client that is killed does.
+    /// Closes the server's input and output, as the kernel does when a client is killed.
     pub(crate) fn hang_up(&mut self) {
         drop(self.stdin.take());
         self.hung_up.store(true, Ordering::SeqCst);
@@ -189,7 +188,7 @@ impl Client {
         let id = self.next_id;
         self.next_id += 1;
         let request = self.request_line(&json!(id), method, params);
-        self.line(request);
+        self.send_line(request);
         id
     }
 
@@ -204,7 +203,7 @@ impl Client {
     }
 
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
-        self.line(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+        self.send_line(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     /// Sends a request and waits for its answer.
@@ -260,8 +259,8 @@ impl Client {
         self.find(|message| message["method"] != "notifications/progress")
     }
 
-    /// Returns the number of notifications of this method that have arrived.
-    pub(crate) fn arrived(&mut self, method: &str) -> usize {
+    /// Returns the number of notifications of this method that have arrived and were not returned.
+    pub(crate) fn arrived_count(&mut self, method: &str) -> usize {
         self.receive();
         let of_method = |message: &&Value| message["method"] == method;
         self.unclaimed.iter().filter(of_method).count()
@@ -270,7 +269,7 @@ impl Client {
     /// Stores the messages that have arrived.
     fn receive(&mut self) {
         while let Ok(line) = self.lines.try_recv() {
-            self.unclaimed.push_back(frame(&line));
+            self.unclaimed.push_back(parse_message(&line));
         }
     }
 
@@ -288,7 +287,7 @@ impl Client {
                     self.stderr()
                 );
             };
-            let message = frame(&line);
+            let message = parse_message(&line);
             if wanted(&message) {
                 return message;
             }
@@ -307,8 +306,8 @@ impl Client {
         self.unclaimed.iter().any(|message| message["id"] == id)
     }
 
-    /// Waits until the server has logged this.
-    pub(crate) fn logged(&self, text: &str) {
+    /// Waits until the server has logged this text.
+    pub(crate) fn wait_until_logged(&self, text: &str) {
         wait_until(&format!("`{text}` is not logged"), || {
             self.stderr().contains(text)
         });
@@ -334,7 +333,7 @@ impl Client {
         drop(self.stdin.take());
         let code = self.wait();
         let mut messages: Vec<Value> = self.unclaimed.drain(..).collect();
-        messages.extend(self.lines.iter().map(|line| frame(&line)));
+        messages.extend(self.lines.iter().map(|line| parse_message(&line)));
         (messages, code)
     }
 
@@ -345,8 +344,9 @@ impl Client {
 }
 
 /// Reads a line of output, which must be a message of the protocol.
-fn frame(line: &str) -> Value {
-    let message: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no frame: {line}"));
+fn parse_message(line: &str) -> Value {
+    let message: Value =
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("not a message: {line}"));
     assert_eq!(message["jsonrpc"], "2.0", "{line}");
     message
 }

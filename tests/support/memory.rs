@@ -57,5 +57,5 @@ pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
     Ok(found)
 }
 
-/// The bytes of a process's memory that are searched at once.
+/// The size of the pieces in which a process's memory is searched, in bytes.
 const PIECE: usize = 1 << 20;

@@ -59,7 +59,7 @@ pub(crate) fn guests() -> PathBuf {
     repository().join("tests/guests/dist")
 }
 
-/// Builds a host, which must have no problems.
+/// Builds a host. Fails if the host reports problems.
 pub(crate) fn build(builder: HostBuilder) -> Host {
     let host = block_on(builder.build()).unwrap();
     assert_eq!(host.problems(), [] as [String; 0]);
@@ -87,8 +87,8 @@ pub(crate) fn limits(time: Duration) -> Limits {
 /// A time limit that no test reaches, for calls that the test itself ends.
 pub(crate) const UNREACHED: Duration = Duration::from_secs(3600);
 
-/// Starts an endless call, and cancels it by dropping its future once a condition holds.
-pub(crate) async fn give_up(
+/// Starts an endless call, and drops the call's future, which cancels it, once a condition holds.
+pub(crate) async fn cancel_call_when(
     host: &Host,
     tool: &str,
     arguments: Value,
@@ -105,7 +105,7 @@ pub(crate) fn model_text(host: &Host, tool: &str, arguments: Value) -> String {
     skillhost::message::model_text(call(host, tool, arguments))
 }
 
-/// Runs a future to its end, for a bounded time.
+/// Runs a future to its end on a new runtime. Fails if it takes too long.
 #[track_caller]
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! A registry at loopback that keeps everything in memory. A test can replace any of its answers,
-//! and so make it hostile.
+//! A registry on a loopback address that keeps everything in memory. A test can replace any of its
+//! answers, and so make the registry hostile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use skillhost_skills::text::digest::sha256_hex;
 
-/// The maximum bytes of a request's body.
+/// The maximum size of a request's body, in bytes.
 const MAX_BODY: u64 = 80 << 20;
 
 /// The time between two bytes of a slow answer.
@@ -31,7 +31,7 @@ pub(crate) type Change = Box<dyn Fn(&str) -> Option<Answer> + Send + Sync>;
 
 /// A running registry. Its threads end with the test's process.
 pub(crate) struct TestRegistry {
-    /// `localhost`, and the port.
+    /// The host `localhost` with the port.
     pub(crate) authority: String,
     shared: Arc<Shared>,
 }
@@ -43,7 +43,7 @@ struct Shared {
     manifests: Mutex<BTreeMap<String, (String, Vec<u8>)>>,
     heads: Mutex<Vec<String>>,
     change: Mutex<Option<Change>>,
-    has_referrers: bool,
+    has_referrers_api: bool,
     /// The settings of TLS. `None` means plain HTTP.
     tls: Option<Arc<ServerConfig>>,
 }
@@ -57,7 +57,7 @@ impl TestRegistry {
     /// Starts a registry with the referrers API.
     pub(crate) fn start_with_referrers() -> Self {
         Self::start_with(Shared {
-            has_referrers: true,
+            has_referrers_api: true,
             ..Shared::default()
         })
     }
@@ -97,7 +97,7 @@ impl TestRegistry {
         *self.shared.change.lock().unwrap() = None;
     }
 
-    /// Returns the heads of all requests since the last call.
+    /// Returns the heads of all requests since the last call of this function.
     pub(crate) fn take_request_heads(&self) -> Vec<String> {
         std::mem::take(&mut *self.shared.heads.lock().unwrap())
     }
@@ -204,7 +204,7 @@ impl Shared {
                 None => answer("404 Not Found", &[], b""),
             };
         }
-        if path.contains("/referrers/") && self.has_referrers {
+        if path.contains("/referrers/") && self.has_referrers_api {
             return answer("200 OK", &[], self.referrers(name).to_string().as_bytes());
         }
         if !path.contains("/manifests/") {

@@ -32,14 +32,14 @@ impl Session {
         Self::serve(builder, StdioLimits::default(), true)
     }
 
-    /// Opens a session whose messages have at most `max_bytes` bytes.
+    /// Opens a session with a server that limits messages to `max_bytes` bytes.
     pub(crate) fn open_with_message_limit(builder: HostBuilder, max_bytes: usize) -> Self {
         let mut limits = StdioLimits::default();
         limits.message = max_bytes;
         Self::serve(builder, limits, true)
     }
 
-    /// Opens a session whose server still loads components, and watches folders.
+    /// Opens a session with a server that still loads its components, and that watches folders.
     pub(crate) fn open_while_loading(builder: HostBuilder) -> Self {
         Self::serve(builder, StdioLimits::default(), false)
     }

@@ -20,8 +20,8 @@ const TEST_PATIENCE: Duration = Duration::from_secs(900);
 /// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The variable for processes that hang on purpose: the milliseconds of [`PATIENCE`]. A test gets
-/// twice as many.
+/// The environment variable that replaces [`PATIENCE`], in milliseconds, in processes that hang on
+/// purpose. A test gets twice this time.
 pub(crate) const PATIENCE_VARIABLE: &str = "SKILLHOST_TEST_PATIENCE";
 
 /// The running tests by their threads, which have the tests' names.

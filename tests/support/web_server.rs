@@ -13,12 +13,12 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::certificates::Pair;
 
-/// The maximum bytes of a request.
+/// The maximum size of a request, in bytes.
 const MAX_REQUEST: usize = 1 << 20;
 
 /// A running server. Its threads end with the test's process.
 pub(crate) struct WebServer {
-    /// `localhost`, and the port.
+    /// The host `localhost` with the port.
     pub(crate) authority: String,
     requests: Arc<Mutex<Vec<String>>>,
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use skillhost::{CallError, parse_arguments};
 use skillhost_sandbox::tool::arguments::check_arguments;
 
-/// The maximum characters of a message. A longer one would flood the answer.
+/// The maximum length of a message, in characters. A longer one would flood the answer.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {
@@ -73,8 +73,8 @@ fn is_valid(schema: &Map<String, Value>, arguments: &Value) -> bool {
     validator.unwrap().is_valid(arguments)
 }
 
-/// Returns whether two values are equal, except for forms of whole numbers and nulls that count as
-/// absent.
+/// Returns whether two values are equal. Ignores different forms of a whole number, such as `1.0`,
+/// and nulls that count as absent.
 fn same(given: &Value, checked: &Value) -> bool {
     match (given, checked) {
         (Value::Number(given), Value::Number(checked)) => {

@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 
 use sections::Binary;
 
-/// The maximum bytes of memory that `m` fills.
+/// The maximum number of bytes of memory that `m` fills.
 const IMAGE: usize = 4096;
 
 /// The byte that fills the memory in the template. Nowhere else is it repeated so often.

@@ -6,7 +6,7 @@
 use skillhost::check::{Finding, check, references};
 use skillhost::frontmatter::{self, Frontmatter, KEYS, MAX_FRONTMATTER_BYTES, Reading};
 
-/// The maximum characters of a message.
+/// The maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {

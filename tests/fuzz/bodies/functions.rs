@@ -4,13 +4,13 @@
 
 use std::fmt::Write as _;
 
-/// The maximum bytes that fill the memory.
+/// The maximum number of input bytes that fill the memory.
 const IMAGE: usize = 4096;
 
 /// The maximum depth of nested types: more than the host allows.
 const DEPTH: usize = 40;
 
-/// From this number of flat values on, a function takes a pointer to them.
+/// The smallest number of flat values for which a function takes a pointer to them instead.
 const MANY: usize = 17;
 
 pub(crate) fn component(input: &[u8]) -> Vec<u8> {

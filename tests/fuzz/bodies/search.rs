@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use skillhost::{Catalog, SearchHit, SkillIndex as _, SkillsRoot};
 use skillhost_index::MemoryIndex;
 
-/// The maximum bytes of a repeated text. The index cuts longer ones.
+/// The maximum size of a repeated text, in bytes. The index cuts longer texts.
 const LONGEST: usize = 256 * 1024;
 
 /// The maximum number of skills, each a file.
 const MOST_SKILLS: usize = 8;
 
-/// A generous time limit for so few skills on a busy machine.
+/// The time limit of a search: generous for so few skills, even on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The maximum number of reasons for a hit, which are words and a heading.
+/// The maximum number of reasons for a hit. The reasons are words and a heading.
 const MOST_REASONS: usize = 8;
 
-/// The maximum characters of a reason, with its ellipsis.
+/// The maximum length of a reason with its ellipsis, in characters.
 const LONGEST_REASON: usize = 81;
 
 pub(crate) fn run(data: &[u8]) {

@@ -1,5 +1,5 @@
-//! A component as a tree of sections, whose lengths stay right after an edit. With random bytes,
-//! nearly every component would be refused for a wrong length.
+//! A component as a tree of sections. After an edit, the lengths of all sections are still right.
+//! Almost every component with random edits to its bytes would be refused for a wrong length.
 
 /// A section: its kind and its content.
 #[derive(Clone)]

@@ -99,7 +99,7 @@ pub(crate) fn compare(script: &str) {
         runtime,
         skill,
         ..
-    } = Fixture::get();
+    } = Fixture::shared();
     let mut arguments = Map::new();
     arguments.insert("skill_name".to_owned(), Value::from("s"));
     arguments.insert("script".to_owned(), Value::from(script));
@@ -127,7 +127,7 @@ pub(crate) fn compare(script: &str) {
     }
     assert_eq!(
         disk::listing(skill),
-        Fixture::get().original,
+        Fixture::shared().original,
         "the disk has changed"
     );
 }
@@ -143,7 +143,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn get() -> &'static Self {
+    fn shared() -> &'static Self {
         static FIXTURE: OnceLock<Fixture> = OnceLock::new();
         FIXTURE.get_or_init(|| {
             let folders = TempDir::new().unwrap();

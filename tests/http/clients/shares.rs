@@ -1,5 +1,5 @@
-//! The capacity that a client at full load leaves to others, what counts for a client's limits, and
-//! the end and content of its streams.
+//! The capacity that a client at full load leaves to others, the requests and bytes that count
+//! towards a client's limits, and the end and content of its streams.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -53,14 +53,14 @@ fn open(server: &TestServer, request: &Request) -> (Client, u16) {
     (connection, status)
 }
 
-/// Returns options for clients with these tables, without a client that has no name.
+/// Returns options for clients with these tables. All clients have names.
 fn named_clients(tables: &[(&str, &str)]) -> HttpOptions {
     let mut options = clients(tables);
     options.token = None;
     options
 }
 
-fn endless(id: u64, client: &str) -> Request {
+fn endless_call(id: u64, client: &str) -> Request {
     let arguments = json!({"skill_name": "public-notes", "path": "p"});
     as_client(Request::call(id, "raw_sleep", arguments), client)
 }
@@ -78,7 +78,7 @@ fn each_of_many_clients_has_own_capacity() {
         connections.push(stream);
         statuses.push(status);
         let mut connection = Client::connect(server.address);
-        connection.send(&endless(id, "greedy").bytes());
+        connection.send(&endless_call(id, "greedy").bytes());
         connections.push(connection);
     }
     assert_eq!(statuses, [200, 200, 503, 503]);
@@ -125,7 +125,7 @@ fn call_with_subscription_header_counts_as_call() {
     let read = as_client(Request::call(1, "read_skill", read), "one");
     let disguised = read.with("Mcp-Method", "subscriptions/listen");
     let mut running = Client::connect(server.address);
-    running.send(&endless(7, "one").bytes());
+    running.send(&endless_call(7, "one").bytes());
     wait_until("no call runs", || server.host.occupancy().running == 1);
     for (version, status) in [("2025-11-25", 503), ("2026-07-28", 400)] {
         let asked = disguised.clone().with("MCP-Protocol-Version", version);
@@ -143,7 +143,7 @@ fn call_with_subscription_header_counts_as_call() {
 }
 
 #[test]
-fn every_request_counts_for_calls_per_minute() {
+fn every_request_counts_towards_calls_per_minute() {
     let message = |method: &str, params: Value| {
         let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
         Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
@@ -191,7 +191,7 @@ fn every_request_counts_for_calls_per_minute() {
 }
 
 #[test]
-fn refused_metrics_request_counts() {
+fn refused_metrics_request_counts_towards_limit() {
     let table = [("one", "calls_per_minute = 1")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     let metrics = as_client(Request::get("/metrics"), "one");
@@ -203,7 +203,7 @@ fn refused_metrics_request_counts() {
 }
 
 #[test]
-fn unread_body_counts_for_bytes() {
+fn unread_body_counts_towards_bytes_per_minute() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let mut options = clients(&[("large", bytes), ("slow", bytes)]);
     options.limits.body = 100_000;
@@ -229,7 +229,7 @@ fn unread_body_counts_for_bytes() {
 }
 
 #[test]
-fn every_answer_counts_for_bytes() {
+fn every_answer_counts_towards_bytes_per_minute() {
     let keys = "bytes_per_minute = \"64KiB\"\nmetrics = true";
     let (server, _folders) = serve_teams(clients(&[("one", keys)]), |builder| builder);
     let metrics = as_client(Request::get("/metrics"), "one");
@@ -246,7 +246,7 @@ fn every_answer_counts_for_bytes() {
 }
 
 #[test]
-fn invalid_body_counts_for_bytes() {
+fn invalid_body_counts_towards_bytes_per_minute() {
     let table = [("small", "bytes_per_minute = \"64KiB\"")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     let send = |request: Request| {
@@ -266,11 +266,11 @@ fn invalid_body_counts_for_bytes() {
 }
 
 #[test]
-fn headers_count_for_bytes() {
+fn headers_count_towards_bytes_per_minute() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let tables = [("line", bytes), ("names", bytes), ("values", bytes)];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
-    // Each request has 20 kB, and its answer a few bytes.
+    // Each request has 20 kB, and each answer has a few bytes.
     let long = "x".repeat(20_000);
     let mut names = Request::get("/mcp");
     names
@@ -288,19 +288,19 @@ fn headers_count_for_bytes() {
 }
 
 #[test]
-fn refused_bytes_through_proxy_count_for_no_client() {
+fn refused_bytes_through_proxy_count_towards_no_client() {
     let padded = || Request::get("/mcp").with("X-Long", &"x".repeat(20_000));
     let wrong_token = padded().with("Authorization", "Bearer wrong");
     let wrong_host = padded().with("Host", "other.example");
     let other_path = Request::get(&format!("/{}", "x".repeat(20_000)));
-    let of_nobody = [(wrong_token, 401), (wrong_host, 403), (other_path, 404)];
+    let unidentified = [(wrong_token, 401), (wrong_host, 403), (other_path, 404)];
     for (proxies, is_counted) in [(vec!["127.0.0.0/8".to_owned()], false), (Vec::new(), true)] {
         let keys = "bytes_per_minute = \"32KiB\"";
         let mut options = clients(&[("one", keys), ("other", keys)]);
         options.trusted_proxies = proxies;
         let (server, _folders) = serve_teams(options, |builder| builder);
         let mut connection = Client::connect(server.address);
-        for (request, status) in &of_nobody {
+        for (request, status) in &unidentified {
             assert_eq!(connection.ask(request).status, *status);
         }
         let mut ping = |client| {
@@ -318,7 +318,7 @@ fn refused_bytes_through_proxy_count_for_no_client() {
 }
 
 #[test]
-fn padding_counts_for_bytes() {
+fn padding_counts_towards_bytes_per_minute() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let cases = ["spaces", "lines", "chunks", "trailers"];
     let (server, _folders) = serve_teams(clients(&cases.map(|it| (it, bytes))), |it| it);
@@ -371,7 +371,11 @@ fn client_over_budget_can_still_cancel() {
     let opened = ask(&server, Some("one"), "initialize", hello());
     let session = opened.header("mcp-session-id").unwrap();
     let mut running = Client::connect(server.address);
-    running.send(&endless(7, "one").with("Mcp-Session-Id", session).bytes());
+    running.send(
+        &endless_call(7, "one")
+            .with("Mcp-Session-Id", session)
+            .bytes(),
+    );
     wait_until("no call runs", || server.host.occupancy().running == 1);
     let cancel = json!({
         "jsonrpc": "2.0",

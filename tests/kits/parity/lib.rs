@@ -2,11 +2,11 @@
 
 use skillhost_guest::{Access, Failure, Output, Tool, http, log, variable};
 
-/// The maximum bytes of a read.
+/// The maximum size of a read, in bytes.
 const BYTES: u64 = 64;
 /// A limit that no file reaches, because it exceeds the memory of a call.
 const UNLIMITED: u64 = 1 << 30;
-/// The maximum names of a listing.
+/// The maximum number of names in a listing.
 const NAMES: usize = 12;
 
 skillhost_guest::arguments! {

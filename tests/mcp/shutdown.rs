@@ -1,4 +1,4 @@
-//! The ways in which the server ends.
+//! The end of a server: at the end of its input, after a signal, or when its output closes.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -117,11 +117,11 @@ fn empty_or_unfinished_input_ends_server() {
     // A last line without a line feed is answered.
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     let request = client.request_line(&json!(1), "tools/list", json!({}));
-    client.part(&request);
+    client.send_part(&request);
     let (messages, code) = client.end();
     assert_eq!((messages.len(), code), (1, Some(0)));
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
-    client.part(&request[..20]);
+    client.send_part(&request[..20]);
     let (messages, code) = client.end();
     assert_eq!(messages[0]["error"]["code"], -32700);
     assert_eq!((messages.len(), code), (1, Some(0)));
@@ -281,7 +281,7 @@ fn host_that_cannot_load_ends_server_with_reason() {
     let program = folder("audit_file = \"/proc/none/audit.jsonl\"\n");
     let mut client = Client::start_unopened(program.folder.path(), &[], NEWEST);
     assert_eq!(client.wait(), Some(4));
-    client.logged("cannot use the audit log");
+    client.wait_until_logged("cannot use the audit log");
     let (messages, _) = client.end();
     assert_eq!(messages, [] as [Value; 0]);
 }

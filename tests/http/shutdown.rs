@@ -1,11 +1,11 @@
-//! The shutdown of a server.
+//! The shutdown of a server: which calls and answers it waits for, and which it stops.
 
 use std::time::Duration;
 
 use serde_json::json;
 use skillhost_server::HttpOptions;
 
-use super::{endless, serve_guests, with_limits};
+use super::{endless_call, serve_guests, with_limits};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::watchdog::wait_until;
@@ -28,7 +28,7 @@ fn shutdown_waits_for_calls_in_flight() {
     let mut idle = Client::connect(server.address);
     assert_eq!(idle.ask(&Request::get("/metrics")).status, 200);
     let mut working = Client::connect(server.address);
-    working.send(&endless(1).bytes());
+    working.send(&endless_call(1).bytes());
     wait_until("no call runs", || host.occupancy().running == 1);
     server.shutdown.request();
     assert!(idle.is_closed(), "an idle connection is closed at once");
@@ -103,7 +103,7 @@ fn forced_end_refuses_request_without_its_whole_body() {
     let time = Duration::from_millis(200);
     let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));
     let mut client = Client::connect(server.address);
-    let request = endless(1).bytes();
+    let request = endless_call(1).bytes();
     client.send(&request[..request.len() - 1]);
     server.shutdown.request();
     assert_eq!(server.wait(), 1);
@@ -122,7 +122,7 @@ fn shutdown_stops_endless_call() {
         let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));
         let host = server.host.clone();
         let mut client = Client::connect(server.address);
-        client.send(&endless(1).bytes());
+        client.send(&endless_call(1).bytes());
         wait_until("no call runs", || host.occupancy().running == 1);
         server.shutdown.request();
         if hurried {

@@ -1,7 +1,7 @@
-"""Coding agents with the configuration that `skillhost clients add --write` makes. Each gets a
-home of its own, has no account, and must start the server from its own file. After `clients
-remove` it must not know the server. `agents/package.json` pins them; the other clients of
-`host/cli/src/clients/table.rs` are in no registry."""
+"""Coding agents with the configuration that `skillhost clients add --write` makes. Each agent has
+its own home folder and no account, and must start the server from its own configuration. After
+`clients remove` the agent must not know the server. `agents/package.json` pins the agents; the
+other clients of `host/cli/src/clients/table.rs` are in no registry."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ class Agent:
 
 
 def codex_tools(command, environment, folder):
-    """Returns the tools of the servers that Codex started. Its `mcp list` starts none."""
+    """Returns the tools of the servers that Codex started. `codex mcp list` starts no servers."""
     process = subprocess.Popen(command + ["app-server"], env=environment, cwd=folder,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL)

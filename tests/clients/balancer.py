@@ -1,7 +1,7 @@
-"""The program behind haproxy, which passes on connections or requests. Silent clients and
-clients without the token shut out neither calls nor probes, and clients behind one
-balancer do not count as one peer. Silent clients reach the program in TCP mode only: in
-HTTP mode they stay at the balancer."""
+"""The program behind haproxy, which forwards connections (TCP mode) or requests (HTTP mode). Silent
+clients and clients without the token shut out neither calls nor probes, and clients behind one
+balancer do not count as one peer. Silent clients reach the program only in TCP mode. In HTTP mode
+their connections end at the balancer."""
 import contextlib
 import json
 import shutil
@@ -17,8 +17,8 @@ CALL = {
     "jsonrpc": "2.0", "id": 1, "method": "tools/call",
     "params": {"name": "read_skill", "arguments": {"skill_name": "calculator"}},
 }
-# One thread: several would pass connections on in another order, and one that lags
-# behind passes on many at once, which can evict a client that came later.
+# haproxy has one thread. Several threads would forward connections in another order, and a thread
+# that lags behind forwards many at once, which can evict a client that connected later.
 CONFIGURATION = """
 global
     maxconn 8000

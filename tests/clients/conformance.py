@@ -1,8 +1,8 @@
-"""The official conformance suite: the whole set of the newest revision against the fixture
-server and the program, the skills scenarios against the program, and the set of the
-revision before against the fixture server. A scenario passes if every check passes; a
-check that is skipped, or that only warns, does not. A scenario that does not pass is in
-exceptions.json with its reason, and a scenario there must not pass."""
+"""The official conformance suite. The fixture server and the program run all scenarios of the newest
+revision, the program also the scenarios of skills, and the fixture server those of the previous
+revision. A scenario passes if every check passes; a check that is skipped or that warns does not
+pass. exceptions.json has each scenario that does not pass, with the reason. No scenario in
+exceptions.json may pass."""
 import json
 import os
 import re
@@ -33,7 +33,7 @@ def suite(url, *arguments):
 
 
 def required(revision):
-    """Returns the scenarios that the suite lists, so that none is missed."""
+    """Returns the scenarios that the suite lists, to notice one that did not run."""
     program = serving.NODE_MODULES / "@modelcontextprotocol/conformance/dist/index.js"
     command = [serving.NODE, str(program), "list", "--requirements", revision]
     listing = subprocess.check_output(command, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""The MCP Inspector's command line, which reads the documented configuration itself. Each run
-is one request, so over stdio each starts the program. It gets no notifications by design:
-it ends with its answer, and the next run lists the added skill. terminal.py checks how the
-Inspector shows changes. It cannot cancel a call either: when it is killed, it closes its
-connection or its pipes, which stops the call."""
+"""The MCP Inspector's command line, which reads the documented configuration itself. Each run sends
+one request and ends with the answer, so over stdio each run starts the program. Therefore a run
+gets no notifications, and the next run lists an added skill. terminal.py checks how the Inspector
+shows changes. A run cannot cancel its call either: when the run is killed, its connection or pipes
+close, which stops the call."""
 import json
 import os
 import pathlib
@@ -118,7 +118,8 @@ def computed(where):
 
 
 def cancellation(inspector, where):
-    """The guest never ends by itself; it is gone when its record is written."""
+    """Kills runs during calls that never end by themselves, and waits for the calls' records, which
+    are written when the guests have ended."""
     def ended():
         return [record for record in serving.records(where)
                 if record["tool"] == "hostile_compute"]

@@ -57,7 +57,7 @@ def place():
 
 @contextlib.contextmanager
 def listening(command, cwd=None):
-    """A server that prints its URL, ended as an operator would. Its log is printed if
+    """Runs a server that prints its URL, and ends it as an operator would. Prints the server's log if
     something fails."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=log,
@@ -82,7 +82,7 @@ def listening(command, cwd=None):
 
 
 def served(where):
-    """The program over HTTP, with the token."""
+    """Runs the program as a server over HTTP, with the token."""
     command = [SKILLHOST, "serve", "--http", "127.0.0.1:0", "--token-file", "token",
                "--config", "skillhost.toml"]
     return listening(command, where.folder)
@@ -122,5 +122,5 @@ def environment():
 
 
 def records(where):
-    # The last part has no line end: it is empty, or a record that is being written.
+    # The last part has no line feed: it is empty, or an incomplete record.
     return [json.loads(line) for line in where.audit.read_text().split("\n")[:-1]]

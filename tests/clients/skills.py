@@ -1,5 +1,5 @@
-"""The clients of the skills extension in FastMCP and the TypeScript SDK, over both transports.
-They check each value strictly, and one entry that they refuse breaks the whole listing."""
+"""The clients of the skills extension in FastMCP and the TypeScript SDK, over both transports. These
+clients check each value strictly: if they refuse one entry, the whole listing fails."""
 import json
 import subprocess
 import sys

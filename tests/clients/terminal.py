@@ -1,6 +1,6 @@
-"""The MCP Inspector's terminal client, which stays connected, in a pseudo-terminal. It checks
-what the command line cannot show: a skill is added, the client is notified, and the list
-of resources on the screen grows without a key being pressed."""
+"""The MCP Inspector's terminal client, which stays connected, in a pseudo-terminal. Checks what the
+Inspector's command line cannot show: after a skill is added, the client is notified, and the list of
+resources on the screen grows without a key being pressed."""
 import contextlib
 import fcntl
 import json

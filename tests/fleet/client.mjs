@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { newClient, transport } from "../clients/node/connect.mjs";
 
 const SESSIONS = 8;
-// A call without an answer or an error by then is lost.
+// A call is lost if it has no answer and no error by then.
 const PATIENCE = 45_000;
 const FILES = 500;
 

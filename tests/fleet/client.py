@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 SESSIONS = 8
-# A call without an answer or an error by then is lost.
+# A call is lost if it has no answer and no error by then.
 PATIENCE = 45
 FILES = 500
 

@@ -1,6 +1,6 @@
-"""Calls of both SDKs' clients through haproxy to three instances, while these are killed, stopped,
-paused and restarted at random. No call is answered wrongly, none is lost without an error, and each
-answered call is in exactly one audit record; a failed call is in one at most."""
+"""Calls of both SDKs' clients through haproxy to three instances, while the instances are killed,
+stopped, paused and restarted at random. No call gets a wrong answer, and no call is lost without an
+error. Each answered call has exactly one audit record, and each failed call at most one."""
 import collections
 import contextlib
 import json
@@ -20,7 +20,7 @@ SEED = int(os.environ.get("SEED", 46))
 # The revisions that the clients of each language speak.
 CLIENTS = [("python", "modern"), ("python", "legacy"),
            ("typescript", "modern"), ("typescript", "legacy")]
-# The part of all calls that must be answered, so that a fleet that only fails is noticed.
+# The fraction of the calls that must be answered. Without it, a fleet that only fails would pass.
 ANSWERED = 0.9
 # The time in which all calls must have ended.
 DEADLINE = 1800
@@ -39,7 +39,7 @@ def content(number):
 
 
 class Instance:
-    """One process of the program, which can be started again at the same port."""
+    """One process of the program, which can be started again on the same port."""
 
     def __init__(self, where, number):
         self.where = where
@@ -100,7 +100,7 @@ def client(language, era, where, url, first, count):
 
 
 def disturb(instances, clients):
-    """Disturbs one instance at a time until all clients have ended. Returns how often."""
+    """Disturbs one instance at a time until all clients have ended. Returns the number of times."""
     chance = random.Random(SEED)
     end = time.monotonic() + DEADLINE
     done = collections.Counter()

@@ -9,7 +9,7 @@ import serving
 
 DEPLOY = serving.REPOSITORY / "docs/deploy"
 VERSION = "1.37"
-# The greatest exposure of the unit.
+# The maximum exposure of the unit, as `systemd-analyze security` rates it.
 EXPOSURE = 2.0
 # What the manifests must have, and in how many places.
 KINDS = {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy",

@@ -1,5 +1,5 @@
 """The configurations of docs/deploy for haproxy, nginx and Caddy, with the real programs. The SDKs'
-clients do all that an agent does through each of them, with one instance of three running."""
+clients do everything that an agent does through each proxy, while one of three instances runs."""
 import contextlib
 import os
 import re

@@ -1,5 +1,5 @@
-"""Runs all parts, or those on the command line, and prints their results. Several parts run two at a
-time, in separate processes, because most steps of a part use one processor."""
+"""Runs all parts, or those that the arguments name, and prints their results. If there are several,
+two run at a time, in separate processes, because most steps of a part use one processor."""
 import concurrent.futures
 import resource
 import subprocess

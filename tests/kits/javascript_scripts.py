@@ -31,7 +31,8 @@ scripts = ["scripts/**"]
 limits.time = "%s"
 limits.memory = "128MiB"
 """
-# The time of hostile scripts that never end. Others have a minute, because the machine may be busy.
+# The time limit of hostile scripts that never end. Other scripts have a minute, because the machine
+# may be busy.
 SHORT = "2s"
 WRITABLE = 'view = "copy-on-write"'
 
@@ -179,7 +180,8 @@ def inputs(session):
 
 
 def endure(base, session, short):
-    """Runs hostile scripts, those that never end in the session with short calls. Each ends as expected, and the next call works."""
+    """Runs hostile scripts. Those that never end run in the session `short`, whose calls have little
+    time. Each script ends as expected, and the next call works."""
     cases = json.loads((CASES / "hostile.json").read_text())
     script = base / "skills" / SKILL / "scripts/hostile.js"
     before = script.read_text()

@@ -18,8 +18,8 @@ LANGUAGES = ["rust", "python", "javascript", "c"]
 # Mistakes of authors. Those at the build and at a call need a compiler.
 MISTAKES = json.loads((program.REPOSITORY / "tests/vectors/mistakes.json").read_text())
 
-# Traps: scripts and modules in the project that must not run instead of a compiler. Each would
-# create a file.
+# Traps: scripts and modules in the project that must not run in place of a compiler. Each would
+# create a file if it ran.
 TRAPS = {
     "python": ["build/venv/bin/python", "build/venv/bin/componentize-py", "venv.py",
                "pip/__main__.py", "componentize_py.py"],

@@ -51,7 +51,7 @@ REFUSED = {
 
 FASTJSONSCHEMA = "fastjsonschema==2.22.3 \\\n    --hash=sha256:"
 MARKED = '"node_modules/marked": {\n      "version": "18.2.1",\n      "integrity": "sha512-'
-# Replaces the right hash, which stays in a member without meaning.
+# Replaces the right hash by a wrong one. The right hash stays in a member that npm ignores.
 OTHER_HASH = 'sha512-%s==", "no-hash": "sha512-' % ("A" * 86)
 # Mistakes with libraries: the file, a text in it, its replacement, the exit code, and the messages of
 # the build.

@@ -9,8 +9,8 @@ import program
 
 # The time limit of one build and its cases, in seconds.
 TIME_LIMIT = 300
-# The maximum seconds from a change to its result, on an idle machine with two processors. This
-# machine may be busy, so only a multiple of them in processor time fails.
+# The maximum time from a change to its result on an idle machine with two processors, in seconds. This
+# machine may be busy, so a run fails only if it takes SLACK times as much processor time.
 TARGETS = {"rust": 2, "python": 10, "javascript": 5, "c": 2}
 SLACK = 6
 

@@ -70,7 +70,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.slow.wait(5)
             self.answer(b"late")
         elif path.endswith("/both"):
-            # Two requests at a time meet here.
+            # Two simultaneous requests wait for each other here.
             self.server.both.wait(20)
             self.answer(b"met")
         elif path.endswith("/json"):
@@ -89,7 +89,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(self.headers.get("content-type", "none").encode() + b"\n" + body)
 
     def do_PUT(self):
-        # More than a chunk.
+        # The answer is longer than a chunk.
         self.answer(self.body() * 100_000)
 
     do_DELETE = do_PATCH = do_PUT

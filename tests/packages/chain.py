@@ -23,7 +23,7 @@ def run(languages=("rust", "c")):
 
 
 def run_skill():
-    """A skill goes the same way, and its tag moves too."""
+    """Runs the same steps with a skill, whose tag moves too."""
     with place.place() as found:
         author, operator = found.home("author"), found.home("operator")
         ca, reference = "--ca-file=%s" % found.ca, "oci://" + found.reference("calculator")
@@ -87,7 +87,7 @@ class Chain:
         return self.author.skillhost("push", self.reference, self.ca, *options)
 
     def refuse(self):
-        """What must not be pushed or added is not."""
+        """Checks that `add` needs the authority's certificate, credentials and a trusted signature."""
         operator = self.operator
         (operator.folder / "skillhost.toml").write_text("# Ours.\nskills = [\"skills\"]\n")
         operator.skillhost("add", self.reference).exits_with(4).prints("cannot read the manifest")
@@ -128,7 +128,7 @@ class Chain:
         assert result.stdout == ANSWER, result.stdout
 
     def move_tag(self):
-        """A newer version under the same tag asks for a new power."""
+        """Pushes a newer version, which asks for a new power, under the same tag."""
         author, operator = self.author, self.operator
         project = author.folder / VERSIONED[self.language]
         text = project.read_text()
@@ -150,7 +150,7 @@ class Chain:
         self.call()
 
     def move_tag_back(self):
-        """The registry offers the older version again: the same signer, other bytes."""
+        """Lets the registry offer the older version again: other bytes of the same signer."""
         older = self.author.home / "older.wasm"
         older.write_bytes(self.first)
         self.push(str(older), "--key=../acme.key").exits_with(0)
@@ -163,7 +163,7 @@ class Chain:
         self.check_lock()
 
     def fetch(self):
-        """Another machine gets the locked bytes, whatever the tag says now."""
+        """Checks that another machine gets the locked bytes, whatever the tag names now."""
         self.operator.shell("rm -r .local").exits_with(0)
         self.operator.skillhost("call", "find_word", CALL).exits_with(4).prints("`skillhost fetch` gets it")
         self.operator.skillhost("fetch", self.ca).exits_with(0).prints("words: fetched")

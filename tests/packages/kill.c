@@ -1,6 +1,6 @@
-/* Kills its process with SIGKILL at the n-th step that changes a file below a folder: a file that is
- * created, a write (half of its bytes are written), a sync, a rename, a removal. The test loads it
- * into the program with LD_PRELOAD, so the program has no code for it. */
+/* Kills its process with SIGKILL at the n-th step that changes a file below a folder: the creation of
+ * a file, a write (after half of its bytes), a sync, a rename or a removal. The test loads this
+ * library into the program with LD_PRELOAD, so the program needs no code for the test. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -8,7 +8,7 @@ import page
 
 PARTS = {"chain": chain.run, "skill": chain.run_skill, "page": page.run, **others.PARTS,
          "languages": lambda: chain.run(chain.VERSIONED)}
-# These take long, or depend on Debian's testing suite.
+# Parts that take long, or depend on Debian's testing suite.
 BEFORE_RELEASE = ["languages", "newest-cosign", "newest-oras"]
 
 

@@ -62,8 +62,8 @@ def setup():
 
 
 def cosign_2():
-    """cosign 2.5 verifies what `push --key` signed. What it signs as an attestation counts; its
-    signatures have an old format, and are refused by name."""
+    """cosign 2.5 verifies what `push --key` signed. skillhost accepts the attestations that cosign 2.5
+    signs, and refuses its signatures with a message that names their old format."""
     cosign = place.PROGRAMS / "cosign"
     with setup() as it:
         signed = it.push("signed", "--key=acme.key")
@@ -111,7 +111,7 @@ def cosign_3():
 
 
 def oras(programs):
-    """oras pulls what `push` pushed, lists its signature, and pushes what `add` takes."""
+    """oras pulls what `push` pushed, lists its signature, and pushes what `add` accepts."""
     with setup() as it:
         options = "--plain-http=false --ca-file '%s'" % it.found.ca
         signed = it.push("signed", "--key=acme.key")
@@ -129,14 +129,14 @@ def oras(programs):
         it.shell("%s cp -r --from-plain-http=false --to-plain-http=false --from-ca-file '%s' --to-ca-file '%s' %s %s",
                  programs / "oras", it.found.ca, it.found.ca, signed, copied).exits_with(0)
         it.adds(copied, "acme.pub")
-        # Text is no component.
+        # `add` refuses text as a component.
         text = it.found.reference("text")
         it.shell("echo text >text && %s push %s %s text:text/plain", programs / "oras", options, text).exits_with(0)
         it.add(text).exits_with(4).prints("`text/plain`, not a component")
 
 
 def wash():
-    """wash pulls what `push` pushed, and pushes what `add` takes."""
+    """wash pulls what `push` pushed, and pushes what `add` accepts."""
     program_of_it = os.environ["WASH"]
     with setup() as it:
         signed = it.push("signed", "--key=acme.key")
@@ -148,7 +148,7 @@ def wash():
 
 
 def sigstore():
-    """The npm package of sigstore accepts the bundle that `push --key` made, by its key alone."""
+    """The npm package of sigstore verifies the bundle of `push --key` with only the public key."""
     verifier = program.REPOSITORY / "tests/packages/node/verify.mjs"
     with setup() as it:
         it.adds(it.push("signed", "--key=acme.key"), "acme.pub")

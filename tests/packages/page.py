@@ -9,7 +9,7 @@ PAGE = program.REPOSITORY / "docs/guides/packages.md"
 
 
 def run():
-    # A registry of this machine needs no TLS, and so no option that the page does not have.
+    # A registry on this machine needs no TLS, so its commands need no options beyond the page's.
     with place.place(has_tls=False) as found:
         author, operator = found.home("author"), found.home("operator")
         author.skillhost("new", "find-word", "--lang", "rust").exits_with(0)

@@ -12,7 +12,7 @@ import time
 import program
 
 PROGRAMS = pathlib.Path(os.environ["DEBIAN_PROGRAMS"])
-# The user of the registry. Its bcrypt hash is one of this password, at the lowest cost.
+# The user of the registry. HTPASSWD has the password's bcrypt hash, at the lowest cost.
 USER = "acme"
 PASSWORD = "a-password-of-these-tests"
 HTPASSWD = USER + ":$2b$04$wH3kl.5hUixMDJdz61IET.W.pAVasPMcJGape5l5VyAoyRFTOLeG6\n"
@@ -114,7 +114,7 @@ class User:
 
 @contextlib.contextmanager
 def place(has_tls=True):
-    """A place whose registry ends with it. Its log is shown if something fails."""
+    """Yields a place, and ends its registry afterwards. Shows the registry's log if something fails."""
     with tempfile.TemporaryDirectory(prefix="packages-") as folder:
         folder = pathlib.Path(folder)
         found = Place(folder, has_tls)

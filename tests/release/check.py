@@ -26,7 +26,7 @@ def one(artefacts, pattern):
 
 
 def sums(artefacts):
-    """The lists of what was released are right and complete."""
+    """Checks that the lists of the released files are right and complete."""
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=artefacts,
                    check=True)
     names = {path.name for path in artefacts.iterdir()} - {"SHA256SUMS"}
@@ -88,7 +88,7 @@ def follow_page(user, page, *program):
 
 
 def wheel(artefacts):
-    """pip: install, use, upgrade under a running server, remove; and what goes wrong."""
+    """pip: install, use, upgrade while a server runs, remove; and the errors on the way."""
     file = one(artefacts, "*.whl")
     with person() as user:
         start = time.monotonic()
@@ -118,7 +118,7 @@ def wheel(artefacts):
             with user.server(program, *SERVE) as upgraded:
                 upgraded.reads()
                 upgraded.runs_script()
-        # Two clients start servers at once, and nothing is compiled yet.
+        # Two clients start servers at the same time, before anything is compiled.
         failures = []
 
         def start_server():
@@ -179,7 +179,7 @@ def npm(artefacts):
 
 
 def bundle(artefacts):
-    """The command of the manifest serves, with the folder that the user chose."""
+    """Runs the command of the manifest, which serves the folder that the user chose."""
     with person() as user:
         folder = user.work / "bundle"
         with zipfile.ZipFile(one(artefacts, "*.mcpb")) as archive:

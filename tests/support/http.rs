@@ -19,7 +19,7 @@ use super::watchdog::{self, join};
 
 /// The maximum time that a test waits for an answer. It is shorter than a server's default time
 /// limits, so no such limit can end the wait.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server, which ends on drop.
 pub(crate) struct TestServer {

@@ -1,5 +1,5 @@
-// The TypeScript SDK as a client: does all that an agent does, and exits with 0 if all of
-// it works. Arguments: a configuration file for clients, the program's folder, and the era
+// The TypeScript SDK as a client: does everything that an agent does, and exits with 0 if
+// everything works. Arguments: a configuration file for clients, the program's folder, and the era
 // of the protocol.
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -76,7 +76,7 @@ async function resources(client) {
   assert.ok(listed.resources.some((resource) => resource.uri === uri));
 }
 
-// The last part has no line end: it is empty, or a record that is being written.
+// The last part has no line feed: it is empty, or an incomplete record.
 const ended = () =>
   fs
     .readFileSync(audit, "utf8")
@@ -85,7 +85,8 @@ const ended = () =>
     .map((line) => JSON.parse(line))
     .filter((record) => record.tool === "hostile_compute");
 
-// The guest never ends by itself; it is gone when its record is written.
+// Cancels calls that never end by themselves, and waits for their records, which are written when
+// the guests have ended.
 async function cancellation(client) {
   const late = [];
   for (let attempt = 0; attempt < CANCELS; attempt++) {
@@ -115,7 +116,7 @@ async function cancellation(client) {
   return late;
 }
 
-// A skill is added: the client is notified, and lists it.
+// Adds a skill, and checks that the client is notified and lists the skill.
 async function changes(client) {
   assert.ok(!skillsOffered(await listAll(client)).includes("added"));
   const told = new Promise((resolve) =>
@@ -137,7 +138,7 @@ async function changes(client) {
   assert.equal(text(result).trim(), "Read me.");
 }
 
-// Another token is refused.
+// Checks that the server refuses a missing and a wrong token.
 async function refused() {
   for (const headers of [{}, { Authorization: "Bearer another-token-than-that-one" }]) {
     await assert.rejects(newClient(modern).connect(transport(server, folder, headers)));

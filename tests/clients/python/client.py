@@ -1,4 +1,4 @@
-"""The Python SDK as a client: does all that an agent does, and exits with 0 if all of it
+"""The Python SDK as a client: does everything that an agent does, and exits with 0 if everything
 works. Arguments: a configuration file for clients, the program's folder, and the era of
 the protocol."""
 import asyncio
@@ -97,14 +97,15 @@ async def resources(client):
 
 
 def ended():
-    # The last part has no line end: it is empty, or a record that is being written.
+    # The last part has no line feed: it is empty, or an incomplete record.
     lines = (FOLDER / "audit.jsonl").read_text().split("\n")[:-1]
     found = [json.loads(line) for line in lines]
     return [record for record in found if record["tool"] == "hostile_compute"]
 
 
 async def cancellation(client):
-    """The guest never ends by itself; it is gone when its record is written."""
+    """Cancels calls that never end by themselves, and waits for their records, which are written
+    when the guests have ended."""
     late = []
     for attempt in range(len(ended()), len(ended()) + CANCELS):
         async with anyio.create_task_group() as calling:
@@ -134,7 +135,7 @@ def add_skill():
 
 
 async def changes(client, told):
-    """A skill is added: the client is notified, and lists it."""
+    """Adds a skill, and checks that the client is notified and lists the skill."""
     assert "added" not in skills_offered(await list_all(client))
     if MODERN:
         async with client.listen(tools_list_changed=True) as subscription:
@@ -152,7 +153,7 @@ async def changes(client, told):
 
 
 async def refused(server):
-    """Another token is refused."""
+    """Checks that the server refuses a missing and a wrong token."""
     for headers in [{}, {"Authorization": "Bearer another-token-than-that-one"}]:
         assert httpx2.post(server["url"], headers=headers, json={}).status_code == 401
         try:

@@ -1,4 +1,4 @@
-// The tool `parity`, by which the kits of all languages are compared.
+// The tool `parity`, which tests use to compare the kits of all languages.
 
 #include "skillhost_http.h"
 #include "skillhost_kit.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The most bytes and names that it asks for.
+// The maximum numbers of bytes and of names that the tool asks for.
 #define BYTES 64
 // A limit that no file reaches, because it exceeds the memory of a call.
 #define UNLIMITED (1 << 30)
@@ -27,7 +27,7 @@ static bool add_size(void *size, const char *bytes, size_t length) {
     return true;
 }
 
-// Sends a request. Sets `answered` if the action is one of those.
+// Sends a request if the action is one that sends requests. Sets `answered` to whether it is.
 static bool send(const char *action, const char *url, bool *answered, sh_answer *answer) {
     sh_http_response response;
     sh_buffer text = {0};

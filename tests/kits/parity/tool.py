@@ -1,11 +1,11 @@
-"""The tool `parity`, by which the kits of all languages are compared."""
+"""The tool `parity`, which tests use to compare the kits of all languages."""
 
 from typing import Annotated
 
 from skillhost_http import HttpError, get, post, request
 from skillhost_kit import Failure, Folder, Output, export, log, tool, variable
 
-# The most bytes and names that it asks for.
+# The maximum numbers of bytes and of names that the tool asks for.
 BYTES = 64
 # A limit that no file reaches, because it exceeds the memory of a call.
 UNLIMITED = 1 << 30

@@ -51,7 +51,8 @@ fn copy_guest(guest: &str, file: &Path) {
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// Writes a guest with one more custom section, and so with other bytes. Returns the new digest.
+/// Writes a guest with an additional custom section, which changes its digest. Returns the new
+/// digest.
 fn write_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
@@ -119,7 +120,7 @@ fn grant_or_pin_decides_which_component_gets_tool() {
 }
 
 #[test]
-fn files_of_equal_name_share_no_grant() {
+fn files_with_same_name_do_not_share_grant() {
     let setup = Setup::new();
     let (first, second) = (setup.one.join("u.wasm"), setup.two.join("u.wasm"));
     copy_guest("count_lines.wasm", &first);

@@ -345,7 +345,7 @@ fn each_host_has_its_own_digest_key() {
 }
 
 #[test]
-fn appends_to_a_private_file() {
+fn appends_to_regular_file_with_mode_0600() {
     let folders = Folders::new();
     let file = log(&folders);
     for expected in 1..=2 {

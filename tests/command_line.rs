@@ -187,7 +187,7 @@ fn closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn cache_is_private_and_can_be_off() {
+fn cache_has_mode_0700_and_can_be_off() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = program();

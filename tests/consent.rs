@@ -23,7 +23,8 @@ const DENIED: &str = "ErrorCode::HttpRequestDenied";
 /// A protocol revision in which a server can ask a person.
 const REVISION: &str = "2025-11-25";
 
-/// Returns a program that asks about its guest's requests, with `more` in its configuration.
+/// Returns a program that asks a person about its guest's requests, with `more` in its
+/// configuration.
 fn program(more: &str) -> Program {
     let program = Program::new();
     program.write("tools/requests.wasm", component());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::hostile_components::{component, listing};
 use crate::support::guests;
 use crate::support::program::Program;
-use crate::support::terminal::{Printout, everywhere, on_a_terminal};
+use crate::support::terminal::{Printout, run_on_terminal, run_with_each_output};
 
 /// The text after each line break of a forged string.
 const MARK: &str = "FORGED";
@@ -54,7 +54,7 @@ fn fault(printed: &Printout) -> Option<&'static str> {
 
 #[track_caller]
 fn check(name: &str, program: &Program, arguments: &[&str], stdin: &str) {
-    let found = everywhere(program, arguments, stdin);
+    let found = run_with_each_output(program, arguments, stdin);
     let found = found.iter().filter_map(|printed| {
         let fault = fault(printed)?;
         Some(format!(
@@ -312,7 +312,7 @@ fn caller_forges_nothing_in_messages_about_its_call() {
         };
         assert_eq!(fault(&printed), None, "{case}: {:?}", printed.text);
         // On a terminal the answer is for people, too.
-        let printed = on_a_terminal(&program, &arguments, stdin);
+        let printed = run_on_terminal(&program, &arguments, stdin);
         let hidden = printed
             .text
             .contains(|c| !matches!(c, '\n' | '\t') && is_hidden(c));
@@ -397,7 +397,7 @@ fn shows_text_in_any_language_unchanged() {
         &["tools", "--tools", "tools"],
         &["call", text],
     ] {
-        for printed in everywhere(&program, arguments, "") {
+        for printed in run_with_each_output(&program, arguments, "") {
             let Printout { to, text: all, .. } = printed;
             assert!(all.contains(text), "{arguments:?} to a {to}: {all}");
         }
@@ -430,14 +430,14 @@ fn answer_is_unchanged_except_on_a_terminal() {
         let run = program.run_with(&arguments, stdin);
         assert!(run.stdout.contains(raw), "{}", run.stdout);
         // The terminal gets the same value with hidden characters escaped.
-        let shown = on_a_terminal(&program, &arguments, stdin);
+        let shown = run_on_terminal(&program, &arguments, stdin);
         assert!(!shown.text.contains(|c| c != '\n' && is_hidden(c)));
         for text in [&run.stdout, &shown.text] {
             let value: Value = serde_json::from_str(text).unwrap();
             assert_eq!(value.pointer(content).unwrap(), &*forged, "{text}");
         }
     }
-    let shown = on_a_terminal(&program, &call, "");
+    let shown = run_on_terminal(&program, &call, "");
     assert!(shown.text.starts_with("x\nFORGED: no"), "{}", shown.text);
     assert!(!shown.text.contains(|c| c != '\n' && is_hidden(c)));
 }

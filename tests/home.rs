@@ -1,4 +1,4 @@
-//! The home folder, for calls of `read_skill_file` that name no skill.
+//! The home folder, which calls of `read_skill_file` read if they name no skill.
 
 use std::fs;
 

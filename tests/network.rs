@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use skillhost_egress::EgressSettings;
 use skillhost_helper::{Kind, read_message, write_message};
 
-use crate::support::certificates::{Authority, write_private};
+use crate::support::certificates::{Authority, write_owner_only};
 use crate::support::folders::CANARY;
 use crate::support::guests;
 use crate::support::mcp::{Client, NEWEST};
@@ -430,7 +430,7 @@ fn guest_sends_secret_where_granted_without_learning_it() {
     let rules = format!("{rule}, \"https://{echo_host}\"");
     program.write("c.toml", config.replace(&rule, &rules));
     program.write("ca.pem", &authority.certificate);
-    write_private(&program, "token", &format!("{CANARY}\n"));
+    write_owner_only(&program, "token", &format!("{CANARY}\n"));
     let post = |host: &str, path: &str, name: &str, value: &str, body: &str| {
         json!({"scheme": "https", "host": host, "path": path, "headers": [[name, value]],
                "method": "POST", "body": body})
@@ -552,11 +552,11 @@ fn start_fails_without_usable_secret_file() {
     assert_fails_with("No such file");
     program.write("token", CANARY);
     assert_fails_with("set its mode to 0600");
-    write_private(&program, "token", "\n");
+    write_owner_only(&program, "token", "\n");
     assert_fails_with("it is empty");
-    write_private(&program, "token", "a\nb");
+    write_owner_only(&program, "token", "a\nb");
     assert_fails_with("characters that a header cannot have");
-    write_private(&program, "token", CANARY);
+    write_owner_only(&program, "token", CANARY);
     let run = call(&program, &json!([]));
     assert_eq!(run.code, 0, "{run:?}");
 }

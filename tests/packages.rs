@@ -5,7 +5,7 @@ mod dry_run;
 mod identities;
 mod live;
 mod requests;
-// A user's whole folder, to compare and restore.
+// Snapshots of a user's folder.
 mod state;
 // Skills.
 mod skills;
@@ -29,7 +29,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 
 use crate::needs::{count_lines, with_custom_section, with_section};
-use crate::support::certificates::write_private;
+use crate::support::certificates::write_owner_only;
 use crate::support::program::{Program, Run, finish};
 use crate::support::registry::{TestRegistry, answer};
 use crate::support::{guests, repository};
@@ -117,7 +117,7 @@ impl User {
     /// Makes a key, with the files `NAME.key` and `NAME.pub`.
     fn new_key(&self, name: &str) {
         let key = KeyPair::generate().unwrap();
-        write_private(&self.program, &format!("{name}.key"), &key.serialize_pem());
+        write_owner_only(&self.program, &format!("{name}.key"), &key.serialize_pem());
         self.program
             .write(&format!("{name}.pub"), key.public_key_pem());
     }
@@ -272,7 +272,7 @@ fn locked_bytes_stay_when_the_tag_moves() {
 }
 
 #[test]
-fn update_accepts_no_new_power_or_signer_unasked() {
+fn update_accepts_new_power_or_signer_only_with_option() {
     let user = User::new();
     user.new_key("one");
     user.new_key("two");
@@ -343,7 +343,7 @@ fn add_prints_grant_for_component_needs() {
     let shown = user.run_ok(&["add", &user.reference(), "--name", "lines"]);
     let (_, grant) = shown.split_once("write into `skillhost.toml`:\n").unwrap();
     user.append(grant);
-    write_private(&user.program, "TOKEN.secret", "x");
+    write_owner_only(&user.program, "TOKEN.secret", "x");
     let grants = user.run_ok(&["--config", "skillhost.toml", "grants", "count_lines"]);
     assert!(
         grants.contains("granted: requests GET https://api.example.org/v1/*"),
@@ -626,7 +626,7 @@ fn push_signs_only_with_private_p256_keys() {
     user.program.write("dist/csv.wasm", count_lines());
     let reference = user.reference();
     let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-    write_private(&user.program, "ed25519.key", &ed25519.serialize_pem());
+    write_owner_only(&user.program, "ed25519.key", &ed25519.serialize_pem());
     let readable = KeyPair::generate().unwrap();
     user.program.write("readable.key", readable.serialize_pem());
     for (key, why) in [

@@ -37,7 +37,7 @@ fn figures_come_from_complete_run() {
     let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
     assert_eq!(figures["quick"], false);
     let rows = figures["rows"].as_array().unwrap();
-    // The number of rows of `bench/compare/run`, and of its targets.
+    // `bench/compare/run` makes this number of rows, and has this number of targets.
     assert_eq!(rows.len(), 28);
     let targets = rows.iter().filter(|row| !row["target"].is_null());
     assert_eq!(targets.count(), 15);

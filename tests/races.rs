@@ -177,15 +177,15 @@ fn swap_a_file_with(make: impl FnOnce(&Folders, &Path)) {
     assert_both_occurred(&race(&host, &calls, || exchange(&file, &other)));
 }
 
-fn fifo(_: &Folders, path: &Path) {
+fn make_fifo(_: &Folders, path: &Path) {
     rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-fn link_out(folders: &Folders, path: &Path) {
+fn make_symlink_out(folders: &Folders, path: &Path) {
     symlink(folders.outside.join("file.txt"), path).unwrap();
 }
 
-fn hard_link_out(folders: &Folders, path: &Path) {
+fn make_hard_link_out(folders: &Folders, path: &Path) {
     fs::hard_link(folders.outside.join("file.txt"), path).unwrap();
 }
 
@@ -229,17 +229,17 @@ fn folder_moved_out_during_walk_reveals_nothing() {
 
 #[test]
 fn file_swapped_with_fifo_does_not_block() {
-    swap_a_file_with(fifo);
+    swap_a_file_with(make_fifo);
 }
 
 #[test]
 fn file_swapped_with_a_symlink_reveals_nothing() {
-    swap_a_file_with(link_out);
+    swap_a_file_with(make_symlink_out);
 }
 
 #[test]
 fn file_swapped_with_hard_link_reveals_nothing() {
-    swap_a_file_with(hard_link_out);
+    swap_a_file_with(make_hard_link_out);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn manifest_of_changing_skill_reveals_nothing_outside() {
 
 #[test]
 fn manifest_ignores_fifos_symlinks_and_hard_links() {
-    for make in [fifo, link_out, hard_link_out] {
+    for make in [make_fifo, make_symlink_out, make_hard_link_out] {
         let (folders, host) = folders();
         let (file, other) = (folders.root.join("a/file.txt"), folders.outside.join("x"));
         make(&folders, &other);
@@ -312,7 +312,7 @@ fn races_reveal_nothing_without_openat2() {
     answer_openat2_with(Answer::Unknown);
     swap_a_folder_with_a_link();
     move_a_folder_out_and_back();
-    swap_a_file_with(fifo);
-    swap_a_file_with(link_out);
+    swap_a_file_with(make_fifo);
+    swap_a_file_with(make_symlink_out);
     swap_a_skill_with_a_link();
 }

@@ -456,7 +456,7 @@ fn hostile_operations_leave_disk_unchanged() {
     );
 }
 
-/// A host call cannot be interrupted, so it must pause by itself.
+/// A host call cannot be interrupted, so a long one must yield by itself.
 #[test]
 fn renaming_large_folder_yields() {
     let folders = folders();

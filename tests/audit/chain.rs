@@ -50,7 +50,7 @@ fn continues_the_chain_of_other_processes() {
         }
     });
     drop((one, other));
-    log.prove(&["audit.jsonl"], 6 + 9 + 200);
+    log.assert_proven(&["audit.jsonl"], 6 + 9 + 200);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn continues_the_chain_after_a_rename() {
     record(&late, 1);
     drop((host, late));
     let files = ["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"];
-    log.prove(&files, 8);
+    log.assert_proven(&files, 8);
     for file in &files[1..] {
         let first = &log.records(file)[0];
         assert_eq!(first["outcome"], "continued", "{file}");
@@ -105,7 +105,7 @@ fn refuses_a_new_log_with_wrong_mode_or_text() {
         record(&host, 1);
     }
     drop(host);
-    log.prove(&["audit.jsonl"], 3);
+    log.assert_proven(&["audit.jsonl"], 3);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn does_not_read_a_huge_log() {
     record(&host, 1);
     drop(host);
     file.set_len(size).unwrap();
-    log.prove(&["old", "audit.jsonl"], 2);
+    log.assert_proven(&["old", "audit.jsonl"], 2);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn continues_the_chain_after_a_copy() {
         .unwrap();
     record(&host, 3);
     drop(host);
-    log.prove(&["audit.jsonl.1", "audit.jsonl"], 6);
+    log.assert_proven(&["audit.jsonl.1", "audit.jsonl"], 6);
     assert_eq!(log.records("audit.jsonl")[0]["outcome"], "continued");
 }
 
@@ -246,7 +246,7 @@ fn vouches_for_a_log_without_a_chain() {
         fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
         record(&log.host(), 2);
         record(&log.host(), 1);
-        let report = log.prove(&["audit.jsonl"], 3);
+        let report = log.assert_proven(&["audit.jsonl"], 3);
         let bytes = before.len() + torn.len() + usize::from(!torn.is_empty());
         assert_eq!(
             (report.first, report.unchanged_gap_bytes),
@@ -339,11 +339,11 @@ fn continues_the_chain_after_a_torn_start() {
         record(&host, 2);
     }
     drop(host);
-    let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
+    let report = log.assert_proven(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
     assert_eq!(report.unchanged_gap_bytes, 42 + 61 + zeros as u64);
     // The files in a shell's order, and then the last one alone.
-    log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
-    log.prove(&["audit.jsonl"], 2);
+    log.assert_proven(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
+    log.assert_proven(&["audit.jsonl"], 2);
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn accepts_a_log_torn_several_times() {
             .collect();
         fs::write(&log.path, format!("{text}{torn_lines}{}", &text[..last])).unwrap();
         record(&log.host(), 1);
-        let report = log.prove(&["audit.jsonl"], 2);
+        let report = log.assert_proven(&["audit.jsonl"], 2);
         let last_line = last + usize::from(last > 0);
         assert_eq!(
             report.unchanged_gap_bytes,
@@ -388,7 +388,7 @@ fn accepts_zeros_after_a_torn_record() {
             for line_end in ["", "\n"] {
                 fs::write(&log.path, format!("{text}{torn}{line_end}")).unwrap();
                 record(&log.host(), 1);
-                let report = log.prove(&["audit.jsonl"], 2);
+                let report = log.assert_proven(&["audit.jsonl"], 2);
                 assert_eq!(
                     report.unchanged_gap_bytes,
                     torn.len() as u64 + 1,
@@ -414,7 +414,7 @@ fn does_not_append_through_a_link() {
     fs::rename(&old, &log.path).unwrap();
     record(&host, 1);
     drop(host);
-    log.prove(&["audit.jsonl"], 2);
+    log.assert_proven(&["audit.jsonl"], 2);
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn appends_after_many_records_of_others() {
     assert!(fs::metadata(&log.path).unwrap().len() > 300 << 10);
     record(&one, 1);
     drop((one, other));
-    log.prove(&["audit.jsonl"], 32);
+    log.assert_proven(&["audit.jsonl"], 32);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn signs_after_n_records_and_at_end() {
         (Some(22), 5, 3)
     );
     drop(host);
-    let report = log.prove(&["audit.jsonl"], 25);
+    let report = log.assert_proven(&["audit.jsonl"], 25);
     assert_eq!(
         (report.first, report.last, report.checkpoints),
         (Some(0), Some(28), 4)
@@ -50,7 +50,7 @@ fn signs_after_checkpoint_time() {
         })
         .await;
     });
-    assert_eq!(log.prove(&["audit.jsonl"], 1).checkpoints, 2);
+    assert_eq!(log.assert_proven(&["audit.jsonl"], 1).checkpoints, 2);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn signs_at_end_after_full_disk() {
     redirect_descriptor(number, &log.path);
     assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 1);
     drop(host);
-    log.prove(&["audit.jsonl"], 2);
+    log.assert_proven(&["audit.jsonl"], 2);
 }
 
 /// A signer that counts its signatures.

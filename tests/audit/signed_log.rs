@@ -70,7 +70,7 @@ impl SignedLog {
 
     /// Asserts that the log is proven to its end, and has this number of calls.
     #[track_caller]
-    pub(super) fn prove(&self, files: &[&str], calls: usize) -> VerifyReport {
+    pub(super) fn assert_proven(&self, files: &[&str], calls: usize) -> VerifyReport {
         let report = self.verify(files);
         assert_eq!(report.problems, []);
         assert_eq!(

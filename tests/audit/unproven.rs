@@ -235,7 +235,7 @@ fn counts_records_before_a_chain() {
     fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
     record(&log.host(), 1);
     let both = ["audit.jsonl.1", "audit.jsonl"];
-    let report = log.prove(&both, 1);
+    let report = log.assert_proven(&both, 1);
     assert_eq!(report.unchained, 3);
     fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
     let key = log.beside("public");
@@ -335,7 +335,7 @@ fn marks_nothing_in_an_honest_log() {
         assert!(!shown.stdout.contains("unchained"), "{shown:?}");
         assert!(!shown.stderr.contains("verify"), "{shown:?}");
     }
-    log.prove(&["audit.jsonl.1", "audit.jsonl"], 5);
+    log.assert_proven(&["audit.jsonl.1", "audit.jsonl"], 5);
 }
 
 #[test]

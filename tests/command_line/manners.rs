@@ -1,7 +1,7 @@
 //! Help, tables, progress and colours, on wide and narrow terminals and in pipes.
 
 use crate::support::program::Program;
-use crate::support::terminal::on_a_terminal_of;
+use crate::support::terminal::run_on_terminal_of_width;
 
 const ESCAPE: char = '\u{1b}';
 
@@ -46,7 +46,7 @@ fn help_groups_verbs_by_task() {
     // Without arguments, the program prints the same groups.
     let run = program.run::<&str>(&[]);
     assert!(run.stderr.contains("Serve agents:"), "{run:?}");
-    let narrow = on_a_terminal_of(&program, NARROW, &[], &["--help"], "").text;
+    let narrow = run_on_terminal_of_width(&program, NARROW, &[], &["--help"], "").text;
     let (groups, _) = narrow.split_once("\nOptions:").unwrap();
     assert_eq!(wide_lines(groups), [""; 0], "{groups}");
 }
@@ -60,7 +60,7 @@ fn colours_output_only_on_terminals_that_allow_it() {
             (&["TERM=xterm", "NO_COLOR=1"], false),
             (&["TERM=dumb"], false),
         ] {
-            let shown = on_a_terminal_of(&program, 80, variables, arguments, "");
+            let shown = run_on_terminal_of_width(&program, 80, variables, arguments, "");
             assert_eq!(shown.code, code, "{}", shown.text);
             assert_eq!(
                 shown.text.contains(ESCAPE),
@@ -115,7 +115,7 @@ fn grants_show_only_differences() {
     );
     let all = program.run(&["grants", "--all"]).stdout;
     assert_eq!(all.matches("\n  sha256: ").count(), 8, "{all}");
-    let narrow = on_a_terminal_of(&program, NARROW, &[], &["grants"], "").text;
+    let narrow = run_on_terminal_of_width(&program, NARROW, &[], &["grants"], "").text;
     assert!(narrow.contains("get_skill"), "{narrow}");
     assert_eq!(wide_lines(&narrow), [""; 0], "{narrow}");
     // A component without a grant has the defaults, and one with a power does not.
@@ -151,7 +151,7 @@ fn progress_is_only_on_terminals() {
         (&["find", "numbers"][..], "indexing skills"),
         (&["call", "find_skills", "query=numbers"], "indexing skills"),
     ] {
-        let shown = on_a_terminal_of(&program, NARROW, &["NO_COLOR=1"], arguments, "").text;
+        let shown = run_on_terminal_of_width(&program, NARROW, &["NO_COLOR=1"], arguments, "").text;
         assert!(shown.contains(work), "{arguments:?}: {shown}");
         let run = program.run(arguments);
         assert!(

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::program;
 use crate::support::program::Program;
-use crate::support::terminal::on_a_terminal;
+use crate::support::terminal::run_on_terminal;
 
 /// A skill with everything that `skills NAME` shows.
 const TEA: &str = "---\nname: tea\ndescription: Brews\n  tea.\nlicense: MIT\n\
@@ -84,7 +84,7 @@ fn skills_never_cuts_a_name_on_a_terminal() {
     let program = Program::new();
     let name = "a-name-of-a-skill-that-is-longer-than-forty-columns-of-eighty";
     program.write(&format!("skills/{name}/SKILL.md"), TEA);
-    let shown = on_a_terminal(&program, &["skills"], "");
+    let shown = run_on_terminal(&program, &["skills"], "");
     assert!(shown.text.contains(name), "{}", shown.text);
 }
 

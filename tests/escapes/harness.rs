@@ -93,8 +93,8 @@ const ALLOWED_IN_BROKER: [&str; 50] = [
     "query Landlock",
 ];
 
-/// The rows that only Landlock refuses in the broker, from ABI version 6 on. The filter allows
-/// signals, because the broker must be able to kill the processes that it starts.
+/// The rows that only Landlock refuses in the broker, from ABI version 6 on. The seccomp filter
+/// allows signals, because the broker must be able to kill the processes that it starts.
 const SIGNALS: [&str; 5] = [
     "signal a process",
     "check whether a process exists",

@@ -51,7 +51,7 @@ fn assert_busy(answer: &Answer) {
 }
 
 #[test]
-fn request_counts_until_its_answer_is_read() {
+fn request_holds_slot_until_answer_is_read() {
     let (server, folders) = serve_guests(options(|options| {
         options.limits.requests = 2;
         // Only a trusted proxy may have both slots.

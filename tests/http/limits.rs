@@ -1,4 +1,4 @@
-//! Bounds on bodies, time, requests and connections.
+//! Limits on the size of bodies, on time, and on the numbers of requests and connections.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,7 +115,7 @@ fn peer_that_stalls_is_disconnected() {
         }
         assert!(client.is_closed(), "{sent}");
     }
-    // The peer sends byte by byte, but the time is for all headers together.
+    // The time limit is for all headers together, so it also ends a peer that sends byte by byte.
     let mut client = Client::connect(server.address);
     let sent = whole[..body_at].iter().take_while(|byte| {
         thread::sleep(Duration::from_millis(20));
@@ -136,7 +136,7 @@ fn peer_that_does_not_read_is_disconnected() {
     let mut client = Client::connect(server.address);
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     client.send(&Request::call(1, "read_file_in_skill", arguments.clone()).bytes());
-    // Reads nothing until the server gives up, which it does before the default time.
+    // The client reads nothing until the server disconnects it, before the default time limit.
     let metrics = || Client::once(server.address, &Request::get("/metrics")).body;
     let start = Instant::now();
     wait_until("still connected", || {
@@ -236,7 +236,8 @@ fn requests_share_the_bytes_of_bodies() {
         assert_eq!(answer.status == 503, is_named, "{} {text}", answer.status);
         is_named
     };
-    // Peers without a token can use three quarters. A complete body counts four times.
+    // Peers without a token can use three quarters of the limit. A complete body counts as four
+    // times its size.
     assert!(!refused(&padded(175_000)) && refused(&padded(200_000)));
     // Parsed values count too.
     let values = json!({"skill_name": "calculator", "file_path": vec![0; 2_000]});
@@ -256,7 +257,7 @@ fn requests_share_the_bytes_of_bodies() {
 }
 
 #[test]
-fn subscriptions_leave_requests_to_calls() {
+fn subscriptions_leave_request_slots_to_calls() {
     let (server, _folders) = serve_guests(with_limits(|limits| {
         limits.requests = 1;
         limits.streams = 1;
@@ -413,8 +414,8 @@ fn busy_server_answers_before_reading_body() {
 
 #[test]
 fn call_with_progress_ends_in_time() {
-    // The first report, after a second, begins the answer. The time of the answer counts from
-    // there.
+    // The first report of progress, after a second, begins the answer. The time limit of the answer
+    // starts there.
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(1600));
     let (server, _folders) = serve_guests(options);
     let params = json!({

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::program::ServerProcess;
-use crate::support::certificates::{Authority, write_pair, write_private};
+use crate::support::certificates::{Authority, write_owner_only, write_pair};
 use crate::support::http::{Answer, Client, Request};
 use crate::support::process::Process;
 use crate::support::program::Program;
@@ -200,22 +200,30 @@ fn replace_keys_at_an_address() {
         read(&server, "a", &token).status
     };
     wait_until("the keys are not fetched", || status(&old) == 200);
-    let before = issuer.asked();
+    let before = issuer.request_count();
     let verified = old.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &verified).status, 200);
-    assert_eq!(issuer.asked(), before);
+    assert_eq!(issuer.request_count(), before);
     // The server asks an issuer at most every ten seconds, even if tokens have unknown keys.
     for _ in 0..5 {
         assert_eq!(status(&unknown), 401);
     }
-    assert!(issuer.asked() <= before + 1, "{}", issuer.asked());
+    assert!(
+        issuer.request_count() <= before + 1,
+        "{}",
+        issuer.request_count()
+    );
     *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
     wait_until("the new key is not fetched", || {
         assert_eq!(status(&unknown), 401);
         thread::sleep(PAUSE);
         status(&new) == 200
     });
-    assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
+    assert!(
+        issuer.request_count() <= before + 2,
+        "{}",
+        issuer.request_count()
+    );
     // A removed key verifies no token, and tokens that it verified are forgotten.
     assert_eq!(status(&old), 401);
     assert_eq!(read(&server, "a", &verified).status, 401);
@@ -301,11 +309,11 @@ fn bad_issuer_affects_only_its_own_tokens() {
                 // The log does not blame the egress process.
                 let log = log.lock().unwrap();
                 assert!(!log.contains("egress"), "{log}");
-                assert!(issuer.asked() <= 2);
+                assert!(issuer.request_count() <= 2);
             });
         }
     });
-    assert_eq!(elsewhere.asked(), 0);
+    assert_eq!(elsewhere.request_count(), 0);
 }
 
 /// Sends 17 requests that need the keys of a silent issuer. At most 16 may wait for them.
@@ -357,7 +365,7 @@ fn forced_end_refuses_request_that_waits_for_keys() {
 fn issuers_do_not_wait_for_each_other() {
     let key = SigningKey::new("one");
     let silent = TestIssuer::start(Reply::Silent);
-    let reply = Reply::KeysAfter(Arc::clone(&silent.asked), keys(&[&key]));
+    let reply = Reply::KeysAfter(Arc::clone(&silent.request_count), keys(&[&key]));
     let issuer = TestIssuer::start(reply);
     let table = |name: &str, issuer: &str| {
         format!("[issuers.{name}]\nissuer = \"{issuer}\"\njwks_url = \"{issuer}/keys\"\n")
@@ -370,7 +378,9 @@ fn issuers_do_not_wait_for_each_other() {
     );
     let program = Program::new();
     let server = serve_with(&program, &tables, &[]);
-    wait_until("the silent issuer is not asked", || silent.asked() > 0);
+    wait_until("the silent issuer is not asked", || {
+        silent.request_count() > 0
+    });
     let token = key.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &token).text(), "# A\n");
     assert_eq!(
@@ -385,7 +395,7 @@ fn tokens_never_appear_in_the_log() {
     let key = SigningKey::new("one");
     let program = Program::new();
     program.write("keys.json", keys(&[&key]));
-    write_private(&program, "t", super::TOKEN);
+    write_owner_only(&program, "t", super::TOKEN);
     let issuer = "https://login.example.com";
     let issuers = format!("[issuers.test]\nissuer = \"{issuer}\"\njwks_file = \"keys.json\"\n");
     let tables = format!("{issuers}{CLIENT}[clients.static]\ntoken_file = \"t\"\n");
@@ -472,7 +482,7 @@ fn arguments_of_egress_process_contain_no_address() {
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys?key=topsecret\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
-    wait_until("the issuer is not asked", || issuer.asked() > 0);
+    wait_until("the issuer is not asked", || issuer.request_count() > 0);
     let arguments = egress_processes(&server)
         .map(|process| proc_file(process.as_raw_nonzero(), "cmdline"))
         .map(|arguments| arguments.split_once('\0').unwrap().1.to_owned());

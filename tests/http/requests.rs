@@ -11,7 +11,7 @@ use skillhost::COMPILE_ARGUMENT;
 
 use super::program::ServerProcess;
 use crate::network::{grant, program};
-use crate::support::certificates::{Authority, write_private};
+use crate::support::certificates::{Authority, write_owner_only};
 use crate::support::http::{Client, Request};
 use crate::support::memory;
 use crate::support::process::{Process, descendants};
@@ -49,7 +49,7 @@ fn with_secret(authority: &Authority, host: &str, rules: &str) -> Program {
     );
     let program = program(&grant(&rules, &more));
     program.write("ca.pem", &authority.certificate);
-    write_private(&program, "token", SECRET);
+    write_owner_only(&program, "token", SECRET);
     program
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::certificates::{Authority, write_pair, write_private};
+use crate::support::certificates::{Authority, write_owner_only, write_pair};
 use crate::support::http::{Client, Request};
 use crate::support::process::{self, Process};
 use crate::support::program::Program;
@@ -270,12 +270,12 @@ fn names_files_that_cannot_be_used() {
         params.not_after = date_time_ymd(2902, 1, 1);
     });
     write_pair(&program, "early", &early);
-    write_private(&program, "empty", "");
-    write_private(&program, "words", "no certificate");
+    write_owner_only(&program, "empty", "");
+    write_owner_only(&program, "words", "no certificate");
     let torn = other.certificate.replace("-----END", "-----");
-    write_private(&program, "torn", &torn);
-    write_private(&program, "large", &"x".repeat((1 << 20) + 1));
-    write_private(
+    write_owner_only(&program, "torn", &torn);
+    write_owner_only(&program, "large", &"x".repeat((1 << 20) + 1));
+    write_owner_only(
         &program,
         "encrypted",
         &other.key.replace("PRIVATE", "ENCRYPTED PRIVATE"),

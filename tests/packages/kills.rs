@@ -40,8 +40,8 @@ fn run_until(user: &User, step: usize, arguments: &[&str]) -> Output {
 
 /// Kills a verb at each of its steps, and returns the number of steps.
 ///
-/// Checks each time that the files are complete, that `call` works, and that the verb then has the
-/// same result as without a kill.
+/// After each kill, checks that the files are complete, that `call` works, and that the verb, run
+/// again, has the same result as without a kill.
 fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) -> usize {
     let folder = user.program.folder.path();
     compile_killer(user);

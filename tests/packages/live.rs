@@ -1,4 +1,5 @@
-//! A running server loads changed packages. It keeps the old ones if it cannot load the new ones.
+//! A running server loads changed packages. It keeps serving the old packages if it cannot load the
+//! new ones.
 
 use std::net::SocketAddr;
 use std::path::Path;

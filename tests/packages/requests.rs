@@ -1,4 +1,4 @@
-//! Agents find packages in the operator's catalog and ask for one; the operator decides.
+//! Agents find packages in the operator's catalog and request them; the operator adds them or not.
 
 use serde_json::Value;
 

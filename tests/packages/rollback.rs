@@ -137,7 +137,7 @@ fn rolls_back_component_and_skill_with_same_name() {
 }
 
 #[test]
-fn rollback_accepts_no_skill_of_other_signer_unasked() {
+fn rollback_refuses_skill_of_other_or_untrusted_signer() {
     let user = updated_skill_user();
     let pattern = format!("oci://{}/acme/*", user.registry.authority);
     let config = user.files()[0].clone().unwrap();
@@ -226,7 +226,7 @@ fn rolls_back_once_without_a_network() {
 }
 
 #[test]
-fn rollback_accepts_no_power_unasked() {
+fn rollback_accepts_power_only_with_option() {
     let user = User::new();
     user.push(&with_section(versioned_component("1.0.0"), &needs()), None);
     user.run_ok(&["add", &user.reference()]);
@@ -308,7 +308,7 @@ fn denied_component_loads_from_no_folder() {
 }
 
 #[test]
-fn update_accepts_no_lower_version_unasked() {
+fn update_accepts_lower_version_only_with_option() {
     let user = updated_user();
     for (pushed, why) in [
         ("1.0.0", "its version `1.0.0` is lower than `1.1.0`"),

@@ -11,9 +11,9 @@ pub(super) struct State(BTreeMap<PathBuf, Entry>);
 
 #[derive(Clone, PartialEq)]
 enum Entry {
-    /// With its mode.
+    /// A folder with its mode.
     Folder(u32),
-    /// With its mode.
+    /// A file with its mode and its content.
     File(u32, Vec<u8>),
     Link(PathBuf),
     Other,
@@ -103,7 +103,7 @@ impl State {
         })
     }
 
-    /// Returns the paths that differ.
+    /// Returns the paths whose entries differ in the two states.
     pub(super) fn difference(&self, other: &Self) -> Vec<PathBuf> {
         let all = self.0.keys().chain(other.0.keys());
         let differing = all.filter(|path| self.0.get(*path) != other.0.get(*path));

@@ -1,5 +1,5 @@
-//! Changed locks, stores, registries and configurations: each change is refused with a message of
-//! its own, and nothing is written.
+//! Changed locks, stores, registries and configurations: the program refuses each change with a
+//! different message, and writes nothing.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -19,8 +19,8 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// A change to make, the expected exit code, the arguments of the program that runs next, and a
-/// part of its expected error.
+/// A change to make, the exit code that a run of the program must then have, the arguments of the
+/// run, and a part of its error.
 type Case<'c> = (Box<dyn Fn(&User) + 'c>, i32, &'c [&'c str], String);
 
 const CALL: &[&str] = &[
@@ -36,8 +36,8 @@ const ROLLBACK: &[&str] = &["rollback", "csv"];
 const READ: &[&str] = &["call", "read_skill", "skill_name=report"];
 const ROLLBACK_SKILL: &[&str] = &["rollback", "report"];
 
-/// Makes each change in the same state, and checks that the program then refuses it and writes
-/// nothing.
+/// Makes each case's change in the same state, and checks that the program then fails as expected
+/// and writes nothing.
 fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
     let folder = user.program.folder.path();
     let state = State::read(folder);

@@ -80,7 +80,7 @@ impl Authority {
 }
 
 /// Writes a file that only its owner can read.
-pub(crate) fn write_private(program: &Program, name: &str, text: &str) {
+pub(crate) fn write_owner_only(program: &Program, name: &str, text: &str) {
     program.write(name, text);
     let path = program.folder.path().join(name);
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -89,5 +89,5 @@ pub(crate) fn write_private(program: &Program, name: &str, text: &str) {
 /// Writes the files `NAME.crt` and `NAME.key`.
 pub(crate) fn write_pair(program: &Program, name: &str, pair: &Pair) {
     program.write(&format!("{name}.crt"), &pair.certificate);
-    write_private(program, &format!("{name}.key"), &pair.key);
+    write_owner_only(program, &format!("{name}.key"), &pair.key);
 }

@@ -15,8 +15,8 @@ pub(crate) struct Printout {
     pub(crate) code: i32,
 }
 
-/// Runs the program with its output in a pipe, a file and a terminal.
-pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
+/// Runs the program three times, with its output in a pipe, a file and a terminal.
+pub(crate) fn run_with_each_output<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     arguments: &[S],
     stdin: &str,
@@ -41,7 +41,7 @@ pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
         code,
     };
     fs::remove_file(path).unwrap();
-    [pipe, file, on_a_terminal(program, arguments, stdin)]
+    [pipe, file, run_on_terminal(program, arguments, stdin)]
 }
 
 /// Runs the program on a terminal, types a text there, and then Ctrl-D.
@@ -82,17 +82,17 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 }
 
 /// Runs the program with a terminal for its stdout and stderr.
-pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
+pub(crate) fn run_on_terminal<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     arguments: &[S],
     stdin: &str,
 ) -> Printout {
-    on_a_terminal_of(program, 0, &[], arguments, stdin)
+    run_on_terminal_of_width(program, 0, &[], arguments, stdin)
 }
 
 /// Runs the program with a terminal of this many columns, or 0 if unknown, and with variables such
 /// as `A=b`.
-pub(crate) fn on_a_terminal_of<S: AsRef<std::ffi::OsStr>>(
+pub(crate) fn run_on_terminal_of_width<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     columns: u16,
     variables: &[&str],

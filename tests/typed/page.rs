@@ -1,4 +1,4 @@
-//! `docs/guides/typed-tools.md`: the rows of its table, and its code.
+//! Checks the table and the code of `docs/guides/typed-tools.md`.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Functions that cannot be tools: the host refuses the component when it loads, with
-//! the function's name and the reason.
+//! Functions that cannot be tools: the host refuses to load the component, and names the function
+//! and the reason.
 
 use std::fs;
 

@@ -62,7 +62,7 @@ fn send(socket: usize, bytes: &'static str, descriptors: &[usize]) -> Answer {
     call(SYS_sendmsg, &[socket, value(message), flags])
 }
 
-/// Passes one end of a new connection over a socket, sends a request over the other end, and
+/// Passes one end of a new socket pair over `socket`, sends a request over the other end, and
 /// returns the whole answer. Only the egress process answers.
 fn try_exchange(socket: usize, request: &str) -> io::Result<String> {
     let pair = value([0_i32; 2]);

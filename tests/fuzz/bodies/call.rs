@@ -173,7 +173,7 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
     outcome
 }
 
-/// Checks that the outcome is possible: these tools never trap, and reach no limit.
+/// Checks that the outcome is one that these tools can have: they never trap, and reach no limit.
 fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
     let mut built_in = TOOLS.iter().chain([&LISTING]);
     let fails = RAW.contains(&tool) || built_in.any(|(name, _)| *name == tool);
@@ -238,7 +238,7 @@ fn record(mut audit: &File, text: &str) -> String {
     record
 }
 
-/// Returns arguments of these names from lines. Digits become numbers.
+/// Returns arguments with these names from lines. A line of digits becomes a number.
 fn named(names: [&str; 4], lines: &str) -> Value {
     let mut arguments = Map::new();
     for (name, line) in names.into_iter().zip(lines.split('\n')) {

@@ -60,8 +60,8 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Loads a component and calls its tools. With `functions`, the host made the
-/// definitions, so values must fit them.
+/// Loads a component and calls its tools. With `functions`, the host itself makes the definitions,
+/// so arguments and answers must fit their schemas.
 fn load(bytes: &[u8], functions: bool) {
     let Setup {
         runtime,

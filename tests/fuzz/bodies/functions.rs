@@ -1,6 +1,6 @@
-//! A component with one function. The input has three parts: one selects the types, one is the
-//! function's documentation, and one is the memory with the answer. The length of each of the first
-//! two parts precedes it.
+//! A component with one function. The input has three parts: the first selects the types, the
+//! second is the function's doc comment, and the third is the memory with the answer. A length
+//! precedes each of the first two parts.
 
 use std::fmt::Write as _;
 

@@ -91,7 +91,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Checks that a sent authority has only characters that every parser reads alike.
+/// Checks that the host and port of a sent request have only characters that every parser reads
+/// alike.
 fn check_host(authority: &str) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
     assert!(authority.chars().all(is_plain), "{authority:?}");

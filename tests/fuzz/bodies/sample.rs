@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns a value for a schema. `pick` selects alternatives; an even `pick` omits optional
-/// properties.
+/// Returns a value that matches a schema. `pick` selects alternatives; an even `pick` omits
+/// optional properties.
 pub(crate) fn value(schema: &Map<String, Value>, pick: usize) -> Value {
     let choices = |key: &str| schema.get(key).and_then(Value::as_array);
     let chosen = |choices: &[Value]| match choices.len() {

@@ -67,7 +67,7 @@ pub(super) fn keys(keys: &[&SigningKey]) -> String {
 #[derive(Clone)]
 pub(super) enum Reply {
     Keys(String),
-    /// It sends keys once another issuer has been asked.
+    /// It sends keys once another issuer has received a request.
     KeysAfter(Arc<AtomicUsize>, String),
     /// It sends bytes without end.
     Endless,
@@ -79,11 +79,12 @@ pub(super) enum Reply {
     Status(u16),
 }
 
-/// An issuer at a port of loopback.
+/// An issuer on a loopback address.
 pub(super) struct TestIssuer {
     pub(super) address: SocketAddr,
     pub(super) reply: Arc<Mutex<Reply>>,
-    pub(super) asked: Arc<AtomicUsize>,
+    /// The number of requests, each on its own connection.
+    pub(super) request_count: Arc<AtomicUsize>,
     /// The number of connections that clients closed while this issuer was silent.
     closed_while_silent: Arc<AtomicUsize>,
 }
@@ -94,10 +95,10 @@ impl TestIssuer {
         let issuer = Self {
             address: listener.local_addr().unwrap(),
             reply: Arc::new(Mutex::new(reply)),
-            asked: Arc::default(),
+            request_count: Arc::default(),
             closed_while_silent: Arc::default(),
         };
-        let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.asked));
+        let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.request_count));
         let closed_while_silent = Arc::clone(&issuer.closed_while_silent);
         // The thread ends with the test's process.
         thread::spawn(move || {
@@ -115,8 +116,8 @@ impl TestIssuer {
         format!("http://{}", self.address)
     }
 
-    pub(super) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(super) fn request_count(&self) -> usize {
+        self.request_count.load(Ordering::SeqCst)
     }
 
     pub(super) fn closed_while_silent(&self) -> usize {

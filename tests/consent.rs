@@ -52,7 +52,7 @@ fn start_with(program: &Program, revision: &'static str, capabilities: Value) ->
     client
 }
 
-/// Returns a GET request.
+/// Returns a GET request to an origin.
 fn get(origin: &str) -> Value {
     let (scheme, host) = origin.split_once("://").unwrap();
     json!({"scheme": scheme, "host": host, "path": "/v1?q=1"})

@@ -21,7 +21,7 @@ fn event(fields: &str) -> String {
     format!("{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,{fields}}}")
 }
 
-/// Returns this number of chained records, beginning with a link.
+/// Returns this number of chained records. The first record has this link.
 fn chained(mut link: Link, records: usize) -> String {
     let mut text = String::new();
     for _ in 0..records {
@@ -34,7 +34,7 @@ fn chained(mut link: Link, records: usize) -> String {
     text
 }
 
-/// Returns named lines that somebody without the key could add to a log.
+/// Returns lines that somebody without the key could add to a log, each with its description.
 fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.last().unwrap().as_bytes();

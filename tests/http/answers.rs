@@ -144,7 +144,7 @@ fn unread_answers_leave_no_memory_behind() {
     let is_delayed = |(slowest, round): &(Duration, Duration)| *slowest > *round / 4;
     let mut rounds = Vec::new();
     while rounds.len() < 3 || rounds.len() < 10 && rounds.iter().all(is_delayed) {
-        rounds.push(round(&server));
+        rounds.push(run_round(&server));
     }
     // The peak includes answers up to their limit of 64 MiB, the output of running calls, and
     // answers that become JSON.
@@ -187,7 +187,7 @@ fn unfinished_requests_leave_no_memory() {
 
 /// Makes all peers send a request at once, read no body and disconnect. Returns the time of the
 /// slowest probe, and the time until all peers had an answer.
-fn round(server: &ServerProcess) -> (Duration, Duration) {
+fn run_round(server: &ServerProcess) -> (Duration, Duration) {
     let address = server.address;
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {

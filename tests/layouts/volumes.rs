@@ -5,7 +5,7 @@ use super::*;
 
 const READ: &str = "read_file_in_skill";
 
-/// Makes the next generation of a volume, as Kubernetes does, and removes the one before.
+/// Makes the next generation of a volume's files, as Kubernetes does, and removes the previous one.
 fn update(volume: &Path, number: u32, files: &[(&str, &str)]) {
     let name = format!("..2026_01_31_12_00_00.{number}");
     let generation = volume.join(&name);

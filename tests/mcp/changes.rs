@@ -13,9 +13,9 @@ use crate::support::watchdog::wait_until;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Returns a client that is notified of changes, and the id of its subscription if the
-/// revision needs one.
-fn listening(
+/// Starts a client that is notified of changes. Returns the client, and the id of its subscription
+/// if the revision needs one.
+fn start_listening(
     program: &Program,
     arguments: &[&str],
     revision: &'static str,
@@ -67,7 +67,7 @@ fn notifies_of_changed_files() {
     const CHANGED: &str = "notifications/resources/list_changed";
     for revision in REVISIONS {
         let program = folder("");
-        let (mut client, subscription) = listening(&program, &[], revision);
+        let (mut client, subscription) = start_listening(&program, &[], revision);
         let manifest = |client: &mut Client| {
             let skill = json!({"uri": "skill://a/SKILL.md"});
             client.request("skills/get", skill)["result"]["skill"]["resources"].clone()
@@ -94,7 +94,7 @@ fn notifies_of_changed_files() {
 fn notifies_of_added_and_removed_skills() {
     for revision in REVISIONS {
         let program = folder("");
-        let (mut client, subscription) = listening(&program, &[], revision);
+        let (mut client, subscription) = start_listening(&program, &[], revision);
         if revision != NEWEST {
             // A second `initialized` notification must change nothing.
             client.notify("notifications/initialized", json!({}));
@@ -131,7 +131,7 @@ fn notifies_of_added_and_removed_skills() {
 #[test]
 fn watches_replaced_skills_folder() {
     let program = folder("");
-    let (mut client, subscription) = listening(&program, &[], NEWEST);
+    let (mut client, subscription) = start_listening(&program, &[], NEWEST);
     program.write("new/c/SKILL.md", "---\nname: c\ndescription: C.\n---\n");
     let path = |name: &str| program.folder.path().join(name);
     fs::rename(path("skills"), path("old")).unwrap();
@@ -201,7 +201,7 @@ fn reloads_added_changed_and_removed_components() {
         let program = folder("");
         fs::create_dir(program.folder.path().join("tools")).unwrap();
         let options = ["--tools", "tools"];
-        let (mut client, subscription) = listening(&program, &options, revision);
+        let (mut client, subscription) = start_listening(&program, &options, revision);
         assert_eq!(tools(&mut client).len(), 6);
 
         copy(&program, "count_lines.wasm", "one.wasm");
@@ -235,7 +235,7 @@ fn calls_in_flight_keep_their_component() {
     let program = folder("[limits]\ntime = \"4s\"\n");
     copy(&program, "unchecked.wasm", "unchecked.wasm");
     let options = ["--tools", "tools", "--grant", "unchecked.wasm=*"];
-    let (mut client, subscription) = listening(&program, &options, NEWEST);
+    let (mut client, subscription) = start_listening(&program, &options, NEWEST);
     let arguments = json!({"skill_name": "a", "path": ""});
     let sleeping = client.start_calls("raw_sleep", &arguments, 1)[0];
     fs::remove_file(program.folder.path().join("tools/unchecked.wasm")).unwrap();
@@ -253,7 +253,7 @@ fn calls_in_flight_keep_their_component() {
 fn change_outside_of_listings_sends_no_notification() {
     let program = folder("");
     program.write("skills/a/notes.txt", "one");
-    let (mut client, _) = listening(&program, &[], NEWEST);
+    let (mut client, _) = start_listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
     // Reading must not count as a change. Otherwise each notification would cause another one.
     for _ in 0..10 {

@@ -211,7 +211,7 @@ fn no_folder_gets_name_of_locked_skill() {
     user.push_skill_version("1.1.0", None);
     user.run_ok(&["update"]);
     wait_for(&mut client, "report", "# Report 1.1.0");
-    // No folder gets the name of a locked skill, even while the skill is not served.
+    // This holds even while the locked skill is not served.
     let [config, lock] = user.files().map(Option::unwrap);
     let digest = lock_value(&lock, "content", 0);
     let other = format!("sha256:{}", "0".repeat(64));

@@ -42,7 +42,7 @@ fn operator_adds_package_that_agent_requested() {
     let found: Vec<_> = tools.filter(|it| it["name"] == "find_packages").collect();
     assert_eq!(found.len(), 1, "{listed}");
     assert_eq!(found[0]["annotations"]["readOnlyHint"], false);
-    // A query is plain words. It ranks packages in the way that `find_skills` ranks skills.
+    // The query is plain words. `find_packages` ranks packages as `find_skills` ranks skills.
     let (failed, text) = ask(&mut client, json!({"query": "how many lines has a text"}));
     assert!(!failed && text.starts_with("1 of the 2 packages"), "{text}");
     assert!(

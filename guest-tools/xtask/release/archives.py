@@ -1,5 +1,5 @@
-"""Writes archives whose bytes depend only on their contents: sorted entries with the
-same time and no owner. A tree is a dict from a path to a File."""
+"""Writes archives whose bytes depend only on their contents: entries are sorted and all have
+the same time. A tree is a dict from paths to Files and Folders."""
 import dataclasses
 import gzip
 import io
@@ -19,7 +19,7 @@ class File:
 
 @dataclasses.dataclass
 class Folder:
-    """A folder that a tree names because it is empty, or has another mode or owner."""
+    """A folder that is empty, or has another mode or owner. A tree needs no entry for others."""
     mode: int = 0o755
     owner: int = 0
 
@@ -64,7 +64,7 @@ def zip_file(tree, epoch):
 
 
 def ar(members, epoch):
-    """Returns an archive as dpkg reads it, with the members in this order."""
+    """Returns an ar archive in the form that dpkg reads, with the members in this order."""
     out = [b"!<arch>\n"]
     for name, data in members:
         out.append(b"%-16s%-12d%-6d%-6d%-8o%-10d`\n" % (

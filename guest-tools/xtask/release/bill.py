@@ -8,7 +8,8 @@ import time
 import uuid
 
 TARGET = "x86_64-unknown-linux-gnu"
-# The packages of the programs, and the workspaces that the released files are built from.
+# The packages of the programs. The other files of a release are built from the workspace
+# guest-tools and from these.
 ROOTS = ["skillhost-cli", "skillhost-author"]
 JAVASCRIPT_RUNNER = "guest-tools/runners/javascript"
 PYTHON_REQUIREMENTS = "guest-tools/runners/python/requirements.txt"
@@ -19,7 +20,7 @@ def moment(epoch):
 
 
 def bill_of_materials(repository, inputs, files):
-    """Returns a CycloneDX document: the crates that the programs link or run while they are built,
+    """Returns a CycloneDX document: the crates that the programs link or that run in their builds,
     and the packages of the runners."""
     components = {}
     for folder, roots, target in [
@@ -51,7 +52,8 @@ def bill_of_materials(repository, inputs, files):
 
 
 def crates(folder, roots, target):
-    """Returns the crates of registries that the roots, or all members of a workspace, depend on."""
+    """Yields a component for each registry crate that the packages `roots` of a workspace depend on.
+    `None` stands for all its members."""
     command = [os.environ.get("CARGO", "cargo"), "metadata", "--locked", "--format-version", "1",
                "--filter-platform", target, "--manifest-path", str(folder / "Cargo.toml")]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
@@ -96,8 +98,8 @@ def requirements(file):
 
 
 def provenance(repository, inputs, artefacts):
-    """Returns an in-toto statement with SLSA provenance. It is not signed: whoever signs it is the
-    builder."""
+    """Returns an unsigned in-toto statement with SLSA provenance. Whoever signs it states that they
+    are the builder."""
     locks = ["Cargo.lock", "guest-tools/Cargo.lock", JAVASCRIPT_RUNNER + "/Cargo.lock",
              "guest-tools/toolchain.lock", "guest-tools/xtask/release/requirements.txt",
              "guest-tools/kits/c/requirements.txt", PYTHON_REQUIREMENTS]

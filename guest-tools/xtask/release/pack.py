@@ -79,8 +79,8 @@ def check_symbols(name, data):
 
 
 def image_libraries(debian, program):
-    """Returns the tree of the libraries that a program loads, all of glibc, from unpacked packages
-    of Debian, with their licence."""
+    """Returns a tree with the libraries that a program loads, and their licence. All of them belong
+    to glibc. The files come from unpacked packages of Debian."""
     listed = subprocess.run(["readelf", "--wide", "--dynamic", program], check=True,
                             stdout=subprocess.PIPE, encoding="utf-8").stdout
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", listed)
@@ -243,9 +243,9 @@ def bundle(inputs):
     return {"%s-%s-linux-x64.mcpb" % (NAME, inputs.version): zip_file(tree, inputs.epoch)}
 
 
-def server(inputs):
-    """Returns the entry for the MCP registry. Its other kinds of packages need the addresses of
-    published files."""
+def registry_entry(inputs):
+    """Returns the entry for the MCP registry. It lists no other kinds of packages, because these
+    need the addresses of published files."""
     skills = [{
         "type": "positional", "value": "serve"}, {
         "type": "named", "name": "--skills", "isRequired": True, "format": "filepath",
@@ -266,8 +266,8 @@ def template(name, mode=0o644):
 
 
 def debian_licence(name, file):
-    """Returns a licence as a field of Debian's copyright file: indented, with dots as empty
-    lines."""
+    """Returns a licence as a field of Debian's copyright file: indented, with a dot on each empty
+    line."""
     lines = (" " + (line or ".") for line in file.data.decode().splitlines())
     return "\nLicense: %s\n%s\n" % (
         {"LICENSE-APACHE": "Apache-2.0", "LICENSE-MIT": "MIT"}[name], "\n".join(lines))
@@ -303,7 +303,7 @@ def main():
     given = arguments()
     inputs = Inputs(given)
     artefacts = {}
-    for make in [wheel, npm, deb, image, bundle, server]:
+    for make in [wheel, npm, deb, image, bundle, registry_entry]:
         artefacts |= make(inputs)
     components = inputs.programs | inputs.runners
     artefacts["%s-%s.cdx.json" % (NAME, inputs.version)] = as_json(

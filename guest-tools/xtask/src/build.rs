@@ -8,10 +8,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::environment::{cargo, remap_flags};
 use crate::toolchain::{TARGET, Toolchain};
-use crate::workspace::{Guest, OWN_DIST};
+use crate::workspace::{BUILT_IN_DIST, Guest};
 
-/// Makes calls of the built-in tools faster: memory is copied in bulk. Examples and test guests are
-/// built without this and [`link_args`], as a third party would.
+/// The flag that makes calls of the built-in tools faster, with bulk copies of memory and SIMD.
+/// Examples and test guests are built without it and without [`link_args`], as third-party tools
+/// are.
 const SPEED_FLAG: &str = "-Ctarget-feature=+bulk-memory,+simd128";
 
 /// Builds the guests, and returns their components in the same order.
@@ -24,14 +25,14 @@ pub(crate) fn build(root: &Path, toolchain: &Toolchain, guests: &[Guest]) -> Res
     let target_folder = toolchain.target_folder(&workspace);
     let artifacts = target_folder.join(TARGET).join("release");
 
-    // The flags need the name of the registry's folder, which exists only after a fetch.
+    // The flags name the folder of the registry's sources, which a fetch creates.
     run(command(toolchain, "fetch", &manifest)?.arg("--quiet"))?;
     let flags = remap_flags(root, None)?;
 
     let mut built = Vec::new();
     for guest in guests {
         let mut flags = flags.clone();
-        if guest.dist == OWN_DIST {
+        if guest.dist == BUILT_IN_DIST {
             flags.push("\u{1f}");
             flags.push(SPEED_FLAG);
         }
@@ -49,14 +50,14 @@ pub(crate) fn build(root: &Path, toolchain: &Toolchain, guests: &[Guest]) -> Res
     Ok(built)
 }
 
-/// Returns the arguments with which a guest is linked. The host resets the first pages of a memory
-/// after each call, so the memory of the built-in tools is small, but has room for the heap.
+/// Returns the linker arguments of a guest. The built-in tools start with a small memory, because
+/// the host resets it after each call. It has room for their heap.
 fn link_args(guest: &Guest) -> Vec<String> {
-    if guest.dist != OWN_DIST {
+    if guest.dist != BUILT_IN_DIST {
         return Vec::new();
     }
     let memory = if guest.package == "read-file-in-skill" {
-        // It has tables of legacy encodings.
+        // This tool contains tables of legacy encodings.
         256 << 10
     } else {
         128 << 10

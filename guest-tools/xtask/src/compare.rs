@@ -20,7 +20,7 @@ pub(crate) enum Finding {
     Missing { file: String, built: Digest },
     /// No guest builds this component.
     Extra { file: String, committed: Digest },
-    /// The list has another digest than the committed file.
+    /// The list has a different digest for the committed component.
     Mislisted {
         file: String,
         committed: Digest,

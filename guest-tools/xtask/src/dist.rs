@@ -61,7 +61,8 @@ impl Dist {
         }
     }
 
-    /// Writes the components and the list. If `is_complete`, removes all other components.
+    /// Writes the components and the list. If `is_complete`, the folder must have no others, so
+    /// this removes them.
     pub(crate) fn write(&self, components: &Components, is_complete: bool) -> Result<()> {
         let mut sums = Sums::new();
         if is_complete {

@@ -51,8 +51,8 @@ pub(crate) fn path_with(first: PathBuf) -> Result<OsString> {
 
 /// Checks whether a command of [`cargo`] inherits an environment variable.
 ///
-/// Of the variables of cargo, rustc and rustup, the command inherits only those for registries,
-/// output and caches. `cargo xtask` itself sets several of the others.
+/// Of the variables of cargo, rustc and rustup, the command inherits only those that configure
+/// registries, terminal output and caches. Cargo sets several of the others for this program.
 fn inherits_variable(name: &str, toolchain: &Toolchain) -> bool {
     const NAMES: [&str; 3] = ["CARGO_HOME", "RUSTUP_HOME", "RUST_BACKTRACE"];
     const PREFIXES: [&str; 5] = [
@@ -66,14 +66,16 @@ fn inherits_variable(name: &str, toolchain: &Toolchain) -> bool {
     if !["CARGO", "RUST", "__CARGO"].iter().any(starts_with) {
         return true;
     }
-    // This variable chooses the active toolchain.
-    let is_choice = matches!(toolchain, Toolchain::Active) && name == "RUSTUP_TOOLCHAIN";
-    is_choice || NAMES.contains(&name) || PREFIXES.iter().any(starts_with)
+    // Rustup reads the active toolchain from this variable.
+    let selects_toolchain = matches!(toolchain, Toolchain::Active) && name == "RUSTUP_TOOLCHAIN";
+    selects_toolchain || NAMES.contains(&name) || PREFIXES.iter().any(starts_with)
 }
 
-/// Returns flags that keep this machine's folders out of components. A panic message contains the
-/// path of its source, and the name of a registry's folder contains the registry's host. `target`
-/// is the folder of code that build scripts make, if there is such code.
+/// Returns compiler flags that keep this machine's folders out of binaries.
+///
+/// A panic message contains the path of its source, and the folder of a registry's sources is named
+/// after the registry's host. `target` is cargo's target folder, if build scripts write sources
+/// there.
 pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
     folders.extend(target.map(|target| (target.to_owned(), "/target")));

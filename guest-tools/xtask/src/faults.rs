@@ -54,7 +54,8 @@ struct Fault {
     /// The text to replace. The file must contain it once.
     text: String,
     replacement: String,
-    /// `suite::` and an integration test, or the name of a crate and a unit test.
+    /// The path of each test after its group, such as `suite::` for integration tests, or `core::`
+    /// for unit tests of that crate.
     tests: Vec<String>,
 }
 
@@ -115,8 +116,9 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
 
 fn read(root: &Path) -> Result<Vec<Fault>> {
     let path = root.join("tests/faults.toml");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let faults: Faults = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    let context = || format!("cannot read `{}`", path.display());
+    let text = fs::read_to_string(&path).with_context(context)?;
+    let faults: Faults = toml::from_str(&text).with_context(context)?;
     Ok(faults.fault)
 }
 
@@ -142,7 +144,7 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
         }
         let content = fs::read_to_string(root.join(&fault.file));
         let result = content
-            .with_context(|| format!("fault `{}`: {}", fault.name, fault.file))
+            .with_context(|| format!("fault `{}`: cannot read `{}`", fault.name, fault.file))
             .and_then(|content| fault.apply(&content));
         problems.extend(result.err().map(|error| format!("{error:#}")));
         for test in &fault.tests {
@@ -155,7 +157,8 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
             problems.push(format!("fault `{}` names no test", fault.name));
         }
     }
-    let page = fs::read_to_string(root.join("SPECIFICATION.md")).context("SPECIFICATION.md")?;
+    let page = fs::read_to_string(root.join("SPECIFICATION.md"))
+        .context("cannot read `SPECIFICATION.md`")?;
     problems.extend(table::problems(&page, &tests_by_fault)?);
     Ok(problems)
 }
@@ -168,7 +171,7 @@ fn function_names(root: &Path) -> Result<BTreeSet<String>> {
         .args(["fn [a-z0-9_]+|::[a-z0-9_]+\"", "--", "*.rs"]);
     let output = git.output().context("cannot run `git grep`")?;
     ensure!(output.status.success(), "`git grep` failed");
-    let found = String::from_utf8(output.stdout).context("`git grep` printed no text")?;
+    let found = String::from_utf8(output.stdout).context("`git grep` printed invalid UTF-8")?;
     let names = found.lines().map(|line| {
         line.trim_start_matches("fn ")
             .trim_matches([':', '"'])
@@ -177,7 +180,8 @@ fn function_names(root: &Path) -> Result<BTreeSet<String>> {
     Ok(names.collect())
 }
 
-/// Tries faults. Returns the number of faults that no test catches.
+/// Tries faults, after it has checked that their tests pass without them. Returns the number of
+/// faults that were not caught.
 fn try_all(faults: &[&Fault], copy: &CheckoutCopy, builds: &Builds) -> Result<usize> {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for test in faults.iter().flat_map(|fault| &fault.tests) {
@@ -216,7 +220,8 @@ fn try_all(faults: &[&Fault], copy: &CheckoutCopy, builds: &Builds) -> Result<us
 
 /// Tries a fault. Returns the test that did not fail and its result, or `None` if all failed.
 fn try_one(fault: &Fault, copy: &CheckoutCopy, builds: &Builds) -> Result<Option<String>> {
-    let content = fs::read_to_string(copy.path(&fault.file)).context("cannot read the file")?;
+    let content = fs::read_to_string(copy.path(&fault.file))
+        .with_context(|| format!("cannot read `{}`", fault.file))?;
     copy.change(&fault.file, &fault.apply(&content)?)?;
     for test in &fault.tests {
         let Some((group, name)) = builds::split_group(test) else {

@@ -74,7 +74,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
                 "{target:<12} {:>5} s, {} executions, coverage {}, {} findings",
                 result.seconds, result.executions, result.coverage, result.findings
             );
-            // Write the page after each turn, so that an interrupted run counts too.
+            // Write the page after each turn, so that it has the turns of an interrupted run.
             add_to_page(&root, target, &result)?;
             findings += result.findings;
         }
@@ -94,7 +94,8 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
 fn targets(root: &Path) -> Result<Vec<String>> {
     let folder = root.join("tests/fuzz/fuzz_targets");
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+    let context = || format!("cannot list `{}`", folder.display());
+    for entry in fs::read_dir(&folder).with_context(context)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         names.extend(name.strip_suffix(".rs").map(str::to_owned));
     }
@@ -124,7 +125,7 @@ fn corpus_folder(root: &Path, target: &str) -> PathBuf {
 /// Runs a target for some seconds.
 fn run_turn(root: &Path, target: &str, seconds: u64) -> Result<TurnResult> {
     let folder = corpus_folder(root, target);
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let artifacts_before = count_artifacts(root, target);
     // Build before the clock starts, because a build runs on all processors.
     let built = cargo_fuzz(root, "build", target).status();
@@ -232,7 +233,7 @@ fn minimise(root: &Path, target: &str) -> Result<()> {
     Ok(())
 }
 
-/// The head of the table of hours.
+/// The header of the table of hours.
 const HEAD: &str = "| target | hours | executions | coverage | found |\n|---|---|---|---|---|\n";
 
 /// Adds a turn to the table in `tests/fuzz/README.md`.
@@ -249,7 +250,7 @@ fn add_to_page(root: &Path, target: &str, result: &TurnResult) -> Result<()> {
         file.rewind()?;
         anyhow::Ok(file.write_all(text.as_bytes())?)
     };
-    write().with_context(|| page.display().to_string())
+    write().with_context(|| format!("cannot update `{}`", page.display()))
 }
 
 /// Returns the page with a turn added to its table.

@@ -20,16 +20,17 @@ use crate::workspace::{GUEST_FOLDERS, Guest, find_guests, root, select};
 /// Exit codes: 0 built, or no difference; 1 a difference; 2 an error.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Write nothing; name each component that differs from what its source builds
+    /// Write nothing; report each committed component that differs from a new
+    /// build of its source
     #[arg(long)]
     check: bool,
 
-    /// The compiler to build with [default: the active one if it has the
-    /// target, else debian; with --check always debian]
+    /// The compiler to build with [default: active if the active toolchain has the
+    /// target wasm32-wasip2, otherwise debian; with --check always debian]
     #[arg(long, value_enum, value_name = "WHICH")]
     toolchain: Option<Choice>,
 
-    /// Only this guest, by the name of its package; may be given several times
+    /// Build or check only the guest of this package; can be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -48,12 +49,12 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let toolchain = Toolchain::provide(choice, &root)?;
     let built = build(&root, &toolchain, &guests)?;
 
-    let mut is_same = true;
+    let mut all_match = true;
     for (_, folder) in GUEST_FOLDERS {
         let dist = Dist::new(root.join(folder));
         let components = components_of(&built, &guests, folder);
         if arguments.check {
-            is_same &= check(&dist, folder, &components, &arguments.only)?;
+            all_match &= check(&dist, folder, &components, &arguments.only)?;
         } else {
             dist.write(&components, arguments.only.is_empty())?;
         }
@@ -66,7 +67,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let count = guests.len();
     if !arguments.check {
         println!("components built: {count}");
-    } else if is_same {
+    } else if all_match {
         println!("components that match their sources: {count}");
     } else {
         eprintln!("to update the components, run `cargo xtask guests --toolchain debian`");

@@ -19,9 +19,9 @@ use source::{ModulePath, Modules};
 
 /// Check that the modules of the host's crates import only from lower layers
 ///
-/// In a `lib.rs`, a module may use only the modules that are declared before it. The modules of a
-/// program and the children of other modules have no order, but must not form a cycle. Parents and
-/// children may use each other.
+/// A module that `lib.rs` declares may use only the modules declared before it. In programs, and
+/// inside any other module, sibling modules may use each other in any order, but not in a cycle. A
+/// module and its parent may use each other.
 ///
 /// Exit codes: 0 no violation; 1 a violation; 2 an error.
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
 /// A library or a program.
 struct Crate {
     name: String,
-    /// The root file.
+    /// Its root file, such as `lib.rs`.
     file: PathBuf,
     is_lib: bool,
 }
@@ -84,16 +84,17 @@ fn find_crates(metadata: &Value, folder: &Path) -> Vec<Crate> {
     crates
 }
 
-/// A module, and the uses between its children.
+/// A module, its children, and which child uses which.
 struct Family<'a> {
     parent: &'a ModulePath,
     children: &'a [String],
-    /// The lines of each use, by the using and the used child.
+    /// The files and lines in which one child uses another. A key is the child that uses, then the
+    /// child that is used.
     edges: BTreeMap<(&'a str, &'a str), BTreeSet<(&'a Path, usize)>>,
 }
 
-/// Returns a family for each module. A use belongs to the family of the innermost module that
-/// contains both the using and the used module.
+/// Returns a family for each module. If one module uses another, the use belongs to the family of
+/// the innermost module that contains both.
 fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
     let mut families: BTreeMap<_, _> = modules
         .iter()
@@ -110,16 +111,17 @@ fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
             )
         })
         .collect();
-    for (user, module) in modules {
+    for (from_path, module) in modules {
         for (name, line) in &module.names {
-            for used in names::resolve(modules, user, name) {
-                // Borrows the path from the map, which lives longer.
-                let Some((used, _)) = modules.get_key_value(&used) else {
+            for resolved in names::resolve(modules, from_path, name) {
+                // Borrow the path from `modules`, because the families outlive `resolved`.
+                let Some((to_path, _)) = modules.get_key_value(&resolved) else {
                     continue;
                 };
-                let common = user.iter().zip(used).take_while(|(a, b)| a == b).count();
-                if let (Some(from), Some(to)) = (user.get(common), used.get(common))
-                    && let Some(family) = families.get_mut(&user[..common])
+                let parts = from_path.iter().zip(to_path);
+                let common = parts.take_while(|(from, to)| from == to).count();
+                if let (Some(from), Some(to)) = (from_path.get(common), to_path.get(common))
+                    && let Some(family) = families.get_mut(&from_path[..common])
                 {
                     let lines = family.edges.entry((from, to)).or_default();
                     lines.insert((&module.file, *line));
@@ -135,15 +137,15 @@ impl Family<'_> {
     fn reachable<'a>(&'a self, child: &'a str) -> BTreeSet<&'a str> {
         let mut reached = BTreeSet::from([child]);
         let mut waiting = vec![child];
-        while let Some(user) = waiting.pop() {
-            let used = self.edges.keys().filter(|(from, _)| *from == user);
+        while let Some(current) = waiting.pop() {
+            let used = self.edges.keys().filter(|(from, _)| *from == current);
             waiting.extend(used.map(|(_, to)| *to).filter(|to| reached.insert(to)));
         }
         reached
     }
 
     /// Returns a message for each violation.
-    fn violations(&self, name: &str, is_lib: bool) -> Vec<String> {
+    fn violations(&self, crate_name: &str, is_lib: bool) -> Vec<String> {
         let index = |child: &str| self.children.iter().position(|other| other == child);
         let is_ordered = is_lib && self.parent.is_empty();
         let violation = |from: &str, to: &str| {
@@ -162,7 +164,7 @@ impl Family<'_> {
                     .collect();
                 messages.push(format!(
                     "{}: {from} → {to}, {violation} ({})",
-                    self.path(name),
+                    self.path(crate_name),
                     lines.join(", ")
                 ));
             }
@@ -172,20 +174,21 @@ impl Family<'_> {
 
     /// Lists the children that each child uses. Children that reach fewer others come first, so
     /// without cycles this is a valid order of layers.
-    fn listing(&self, name: &str) -> String {
+    fn listing(&self, crate_name: &str) -> String {
         let mut children: Vec<_> = self.children.iter().collect();
         children.sort_by_key(|child| self.reachable(child).len());
         let mut text = String::new();
         for child in children {
             let used = self.edges.keys().filter(|(from, _)| from == child);
             let used: Vec<_> = used.map(|(_, to)| *to).collect();
-            text += &format!("{}: {child} → {}\n", self.path(name), used.join(" "));
+            text += &format!("{}: {child} → {}\n", self.path(crate_name), used.join(" "));
         }
         text
     }
 
-    fn path(&self, name: &str) -> String {
-        let words = std::iter::once(name).chain(self.parent.iter().map(String::as_str));
+    /// Returns the path of the parent, with the name of the crate.
+    fn path(&self, crate_name: &str) -> String {
+        let words = std::iter::once(crate_name).chain(self.parent.iter().map(String::as_str));
         words.collect::<Vec<_>>().join("::")
     }
 }
@@ -198,7 +201,7 @@ mod tests {
     /// first one is the root.
     const CASES: &[(&str, &str, &[&str])] = &[
         (
-            "a module uses those declared before it",
+            "a module may use those declared before it",
             "--- lib.rs
              mod low; mod high;
              --- low.rs
@@ -226,7 +229,7 @@ mod tests {
             &[],
         ),
         (
-            "a program has no order",
+            "modules of a program may use each other in any order",
             "--- main.rs
              mod a; mod b; fn main() { a::run() }
              --- a.rs
@@ -235,7 +238,7 @@ mod tests {
             &[],
         ),
         (
-            "a program has no cycle",
+            "a cycle in a program is reported",
             "--- main.rs
              mod a; mod b; mod c;
              --- a.rs
@@ -251,7 +254,7 @@ mod tests {
             ],
         ),
         (
-            "child modules have no order and no cycle",
+            "a cycle of child modules is reported, also through their children",
             "--- lib.rs
              mod top;
              --- top.rs
@@ -278,14 +281,14 @@ mod tests {
             &[],
         ),
         (
-            "nested modules count as their outer modules",
+            "a use between nested modules is reported for their outer modules",
             "--- lib.rs
              mod low { pub mod inner { use crate::high::other::X; } }
              mod high { pub mod other {} }",
             &["app: low → high, declared later (lib.rs:1)"],
         ),
         (
-            "a re-export counts as its source",
+            "to use a re-export is to use the module that defines the item",
             "--- lib.rs
              mod low; mod engine; pub use engine::{Engine as Motor, quota::*};
              --- low.rs
@@ -299,7 +302,7 @@ mod tests {
             &["app: low → engine, declared later (low.rs:1, low.rs:2)"],
         ),
         (
-            "an import of the parent counts as its source",
+            "to use an import of the parent is to use the imported module",
             "--- lib.rs
              mod top;
              --- top.rs
@@ -329,7 +332,7 @@ mod tests {
             ],
         ),
         (
-            "macros and attributes are read",
+            "a path in a macro or an attribute is a use",
             "--- lib.rs
              mod low; mod high;
              --- low.rs

@@ -30,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    // The types of the arguments have the help texts.
+    // The doc comments of these `Arguments` are the help texts.
     Faults(faults::Arguments),
     Fuzz(fuzz::Arguments),
     Guests(guests::Arguments),

@@ -25,7 +25,7 @@ use crate::{Outcome, workspace};
 pub(super) struct Arguments {
     /// Modules to change; without any, list all modules
     modules: Vec<String>,
-    /// Try only the K-th of N parts of the changes
+    /// Try only one of N parts of the changes: K is its number, from 0
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 }
@@ -91,8 +91,9 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
 
 fn read(root: &Path) -> Result<Vec<Module>> {
     let path = root.join("tests/mutants.toml");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let modules: Modules = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    let context = || format!("cannot read `{}`", path.display());
+    let text = fs::read_to_string(&path).with_context(context)?;
+    let modules: Modules = toml::from_str(&text).with_context(context)?;
     Ok(modules.module)
 }
 
@@ -118,14 +119,14 @@ fn try_module(
             .args(filters)
             .status()
             .context("cannot run cargo-mutants")?;
-        // 2 means that changes were missed, 3 that some timed out.
+        // The exit code 2 means that changes were missed, 3 that some timed out.
         let is_done = matches!(status.code(), Some(0 | 2 | 3));
         ensure!(is_done, "cargo-mutants ended with {status}");
         Ok(())
     };
     let lists = output.join("mutants.out");
-    // A timeout counts as caught. The second run tries timed-out changes again: the differences of
-    // sets below leave out those that the first run has counted.
+    // A change that times out is caught. The second run tries such changes again, so the results of
+    // the first are subtracted below.
     let caught = || lines(&lists, &["caught.txt", "timeout.txt"]);
     let missed = || lines(&lists, &["missed.txt"]);
     let (mut unit_caught, mut suite_caught) = (BTreeSet::new(), BTreeSet::new());
@@ -191,7 +192,8 @@ fn mutants_command(
 fn lines(folder: &Path, names: &[&str]) -> Result<BTreeSet<String>> {
     let mut lines = BTreeSet::new();
     for name in names {
-        let text = fs::read_to_string(folder.join(name)).with_context(|| (*name).to_owned())?;
+        let text = fs::read_to_string(folder.join(name))
+            .with_context(|| format!("cannot read `{name}` of cargo-mutants"))?;
         lines.extend(text.lines().map(str::to_owned));
     }
     Ok(lines)
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_select_tests() {
+    fn each_filter_selects_a_test() {
         let root = workspace::root().unwrap();
         let functions = functions(&root);
         let mut useless = Vec::new();
@@ -233,10 +235,10 @@ mod tests {
                     path.contains(filter) && folders.iter().any(|folder| file.starts_with(folder))
                 })
             };
-            let of_unit = module.unit.iter().filter(|it| !selects(&sources, it));
+            let useless_unit = module.unit.iter().filter(|it| !selects(&sources, it));
             let tests = ["tests/".to_owned()];
-            let of_suite = module.suite.iter().filter(|it| !selects(&tests, it));
-            let filters = of_unit.chain(of_suite);
+            let useless_suite = module.suite.iter().filter(|it| !selects(&tests, it));
+            let filters = useless_unit.chain(useless_suite);
             useless.extend(filters.map(|filter| format!("{}: {filter}", module.name)));
         }
         assert_eq!(useless, [""; 0]);

@@ -12,14 +12,16 @@ use crate::environment::{cargo, cargo_program, path_with, remap_flags};
 use crate::toolchain::{Choice, Toolchain};
 use crate::workspace::{metadata, root};
 
-/// The target of the programs, with the oldest glibc that they run on.
+/// The target of the programs.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The oldest glibc that the programs run on.
 const GLIBC: &str = "2.28";
 
 /// The folder of this task's files that are not Rust.
 const FOLDER: &str = "guest-tools/xtask/release";
 
-/// Requirements of the linker: the pinned zig of the kits, and the package that runs it.
+/// The Python packages that link the programs: the kits' pinned zig, and cargo-zigbuild, which runs
+/// it.
 const REQUIREMENTS: [&str; 2] = [
     "guest-tools/kits/c/requirements.txt",
     "guest-tools/xtask/release/requirements.txt",
@@ -30,9 +32,10 @@ const JAVASCRIPT_RUNNER: &str = "guest-tools/runners/javascript";
 
 /// Build the artefacts of a release, without publishing them
 ///
-/// Makes a Python wheel, an npm package, a Debian package, a container image, an MCP bundle and
-/// entry, a bill of materials, a provenance statement and SHA256SUMS, for x86_64 with glibc 2.28
-/// or newer. Checkouts of one commit in different folders of a machine give the same bytes.
+/// Makes a Python wheel, an npm package, a Debian package, a container image, an MCP bundle, the
+/// entry for the MCP registry, a bill of materials, a provenance statement and SHA256SUMS, for
+/// x86_64 with glibc 2.28 or newer. On one machine, checkouts of the same commit in different
+/// folders give the same bytes.
 ///
 /// Needs Python 3 with venv, Node.js with npm, readelf, and the registries of cargo, Python, npm
 /// and Debian.
@@ -195,18 +198,20 @@ fn build_python_runner(root: &Path, skillhost: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the version of the workspace, which the programs have too.
+/// Returns the version of the program `skillhost`.
 fn version(root: &Path) -> Result<String> {
     let metadata = metadata(&root.join("Cargo.toml"))?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let mut versions = packages
         .filter(|package| package["name"] == "skillhost-cli")
         .filter_map(|package| package["version"].as_str());
-    let version = versions.next().context("the program has no version")?;
+    let version = versions
+        .next()
+        .context("the package `skillhost-cli` has no version")?;
     Ok(version.to_owned())
 }
 
-/// Returns the output of git, without the last line end.
+/// Returns the output of git, without whitespace at its end.
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new("git")
         .arg("-C")

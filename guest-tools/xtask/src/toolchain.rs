@@ -25,8 +25,8 @@ pub(crate) enum Toolchain {
 }
 
 impl Toolchain {
-    /// Provides the chosen compiler. Without a choice, this is the active one if it has the target,
-    /// or else Debian's.
+    /// Returns the chosen compiler, and installs Debian's if necessary. Without a choice, returns
+    /// the active one if it has the target, or else Debian's.
     pub(crate) fn provide(choice: Option<Choice>, root: &Path) -> Result<Self> {
         let uses_active = match choice {
             Some(Choice::Debian) => false,

@@ -13,19 +13,20 @@ use crate::environment::cargo_program;
 pub(crate) struct Guest {
     /// The name of its package.
     pub(crate) package: String,
-    /// The name of cargo's target.
+    /// The name of its cargo target.
     pub(crate) target: String,
     /// The folder for its component, relative to the checkout.
     pub(crate) dist: &'static str,
 }
 
 /// The folder for the components of built-in tools.
-pub(crate) const OWN_DIST: &str = "guest-tools/dist";
+pub(crate) const BUILT_IN_DIST: &str = "guest-tools/dist";
 
-/// The folders of guests, each with the folder for its components. The first match counts.
+/// The folders of guests, each with the folder for their components. The first entry that contains
+/// a guest applies.
 pub(crate) const GUEST_FOLDERS: [(&str, &str); 3] = [
     ("guest-tools/examples", "guest-tools/examples/dist"),
-    ("guest-tools", OWN_DIST),
+    ("guest-tools", BUILT_IN_DIST),
     ("tests/guests", "tests/guests/dist"),
 ];
 
@@ -38,7 +39,7 @@ impl Guest {
 
 /// Returns the folder of the checkout.
 ///
-/// Reads it at run time, not at compile time. If several checkouts share a target folder, another
+/// Finds it at run time, not at compile time: if several checkouts share a target folder, another
 /// checkout may have built this program.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
@@ -80,7 +81,7 @@ pub(crate) fn metadata(manifest: &Path) -> Result<Value> {
         "`cargo metadata` failed: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    serde_json::from_slice(&output.stdout).context("cannot read `cargo metadata`")
+    serde_json::from_slice(&output.stdout).context("cannot parse the output of `cargo metadata`")
 }
 
 fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
@@ -101,7 +102,7 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
             value
                 .as_str()
                 .map(str::to_owned)
-                .context("a name is missing in `cargo metadata`")
+                .context("a name or path is missing in the output of `cargo metadata`")
         };
         let name = text(&package["name"])?;
         let manifest = text(&package["manifest_path"])?;
@@ -203,14 +204,14 @@ mod tests {
 
     #[test]
     fn selects_guests_by_name() -> Result<()> {
-        let both = || {
+        let two_guests = || {
             guests(&[
                 package("one", "guest-tools/one", "cdylib"),
                 package("two", "guest-tools/two", "cdylib"),
             ])
         };
-        assert_eq!(select(both()?, &[])?.len(), 2);
-        let selected = select(both()?, &["two".to_owned()])?;
+        assert_eq!(select(two_guests()?, &[])?.len(), 2);
+        let selected = select(two_guests()?, &["two".to_owned()])?;
         assert_eq!(
             selected
                 .iter()
@@ -218,7 +219,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["two"]
         );
-        let refused = select(both()?, &["three".to_owned()])
+        let refused = select(two_guests()?, &["three".to_owned()])
             .map(|_| ())
             .map_err(|e| e.to_string());
         assert_eq!(

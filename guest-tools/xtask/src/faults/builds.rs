@@ -21,8 +21,8 @@ use crate::environment::cargo_program;
 /// The time limit for a test. Guards against: a fault that makes a program wait forever.
 const MAX_TEST_TIME: Duration = Duration::from_secs(300);
 
-/// The time limit of the suite for a single wait, in milliseconds. It is shorter than the default,
-/// so that a hanging test fails before the time limit of the whole test.
+/// The time limit for each wait in a test, in milliseconds. It is shorter than the tests' default,
+/// so that a hanging test fails before `MAX_TEST_TIME`.
 pub(crate) const TEST_TIMEOUT: &str = "60000";
 
 /// The groups of tests: the first part of their names, cargo's options that select the target, and
@@ -103,7 +103,7 @@ impl Builds {
         cargo
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.target);
-        // These variables, which cargo has set for this program, describe the checkout.
+        // Cargo has set these variables for this program. They describe the checkout, not the copy.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST") {

@@ -103,7 +103,7 @@ impl CheckoutCopy {
 /// Links built dependencies into the copy, so that cargo does not build them twice. Leaves out this
 /// project's own crates.
 fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
-    const OWN: [&str; 4] = ["skillhost", "suite-", "xtask-", "web_service-"];
+    const OWN_CRATES: [&str; 4] = ["skillhost", "suite-", "xtask-", "web_service-"];
     let entries = match fs::read_dir(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -114,7 +114,7 @@ fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
         let name = entry.file_name();
         let (text, link) = (name.to_string_lossy(), to.join(&name));
         let text = text.strip_prefix("lib").unwrap_or(&text);
-        if OWN.iter().any(|own| text.starts_with(own)) {
+        if OWN_CRATES.iter().any(|own| text.starts_with(own)) {
             continue;
         }
         if entry.file_type()?.is_dir() {

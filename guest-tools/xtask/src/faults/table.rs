@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 /// The header of each table.
 const HEADER: &str = "| number | promise | by | tested in `tests/` | fault |";
 
-/// Returns the problems: promises without a fault, faults without a promise, and rows that do not
-/// name the file of a fault's test.
+/// Returns the problems: promises without a fault, faults without a promise, wrong numbers, and
+/// rows that name no file of a fault's tests.
 pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result<Vec<String>> {
     let tables: Vec<&str> = page.split(HEADER).skip(1).collect();
     ensure!(
@@ -34,12 +34,15 @@ pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result
         match number.parse::<u32>() {
             Ok(number) if number > last_number => last_number = number,
             _ => problems.push(format!(
-                "SPECIFICATION.md: `{number}` is not a number after {last_number}: `{promise}`"
+                "SPECIFICATION.md: the row `{promise}` has the number `{number}`; it must have one \
+                 above {last_number}"
             )),
         }
         let row_faults: Vec<&str> = fault_cell.split('`').skip(1).step_by(2).collect();
         if row_faults.is_empty() {
-            problems.push(format!("SPECIFICATION.md: no fault proves `{promise}`"));
+            problems.push(format!(
+                "SPECIFICATION.md: the promise `{promise}` has no fault"
+            ));
         }
         for fault in row_faults {
             let Some(tests) = faults.get(fault) else {
@@ -49,8 +52,8 @@ pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result
             let is_named = |test: &String| file_names(test).iter().any(|file| files.contains(file));
             if !tests.iter().any(is_named) {
                 problems.push(format!(
-                    "SPECIFICATION.md: the row of `{fault}` does not name the file of one of its tests: \
-                     {tests:?}"
+                    "SPECIFICATION.md: the row of `{fault}` must name the file of at least one of \
+                     its tests: {tests:?}"
                 ));
             }
             used_faults.insert(fault);
@@ -112,9 +115,10 @@ mod tests {
             problems,
             [
                 "SPECIFICATION.md: there is no fault `none`",
-                "SPECIFICATION.md: no fault proves `q`",
-                "SPECIFICATION.md: `2` is not a number after 2: `r`",
-                "SPECIFICATION.md: the row of `three` does not name the file of one of its tests: [\"suite::a::name\"]",
+                "SPECIFICATION.md: the promise `q` has no fault",
+                "SPECIFICATION.md: the row `r` has the number `2`; it must have one above 2",
+                "SPECIFICATION.md: the row of `three` must name the file of at least one of its tests: \
+                 [\"suite::a::name\"]",
                 "SPECIFICATION.md: no row names the fault `two`",
             ]
         );

@@ -3,7 +3,7 @@
 
 use super::source::{ModulePath, Modules};
 
-/// The maximum number of imports to follow for a name. Guards against: an import of itself.
+/// The maximum number of imports to follow for a name. Guards against: imports in a circle.
 const MAX_IMPORTS: usize = 16;
 
 /// The module or item that a name refers to.
@@ -18,7 +18,7 @@ enum Target {
 pub(super) fn resolve(modules: &Modules, module: &[String], name: &[String]) -> Vec<ModulePath> {
     let mut visited = Vec::new();
     match follow(modules, module, name, &mut visited, 0) {
-        // A single word with a module's name is a variable.
+        // A single word that is also the name of a module is taken for a variable.
         Some(Target::Module(_)) if name.len() == 1 => Vec::new(),
         Some(Target::Module(target)) => {
             visited.push(target);
@@ -29,7 +29,8 @@ pub(super) fn resolve(modules: &Modules, module: &[String], name: &[String]) -> 
     }
 }
 
-/// Follows all words of a name, and adds the modules that the name passes through.
+/// Resolves all words of a name, and adds the modules that the name passes through to `visited`.
+/// `depth` is the number of imports that have been followed.
 fn follow(
     modules: &Modules,
     module: &[String],
@@ -60,7 +61,8 @@ fn follow(
     Some(Target::Module(current))
 }
 
-/// Returns the target of a word in a module, or `None` for an item that the module defines.
+/// Returns the target of a word in a module, or `None` if the word is neither a child module nor an
+/// import there.
 fn resolve_word(
     modules: &Modules,
     path: &[String],

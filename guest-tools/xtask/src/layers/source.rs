@@ -1,6 +1,6 @@
 //! Reads the modules of a crate from its sources, and the names that each module uses.
 //!
-//! This module reads no types, so method calls do not count. `names.rs` resolves the names.
+//! Types are not resolved, so method calls are not found. `names.rs` resolves the names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ fn read_items(
 }
 
 impl Module {
-    /// Reads a `use` declaration whose tree begins with `path`.
+    /// Reads a part of a `use` declaration. `path` is the path before this part.
     fn read_use(&mut self, tree: &UseTree, path: &mut Vec<String>) {
         let (ident, name) = match tree {
             UseTree::Path(inner) => {
@@ -142,7 +142,7 @@ impl Module {
         self.imports.insert(name, full);
     }
 
-    /// Reads the paths `a::b` in the tokens of a macro.
+    /// Reads the paths `a::b` in the tokens of a macro or an attribute.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut rest = tokens.as_slice();

@@ -1,7 +1,7 @@
 """Compares two builds of skillhost: this one, and one of another checkout. Both do the same
-work in turns, and the first one changes with each round. Calls inside a process and memory
-have a limit. All other figures also depend on the machine, so for them the spread of the
-single rounds shows whether there is a difference."""
+work in turns, and each begins every other round. `--limit` bounds calls inside a process and
+memory. All other figures also depend on the machine, so for them the range of the single rounds
+shows whether there is a difference."""
 import contextlib
 
 from clients import Bare, TimedProcess, check_same, on_one_processor, sessions
@@ -9,27 +9,28 @@ from figures import alternating, ratio, row
 from in_process import TIMES, TOOL
 from over_mcp import CASES
 from processes import call, first_answer, resident, run_to_end
-from subject import ERRORS, SIZES, file_of
+from subject import ERRORS, SIZES, arguments_for
 
 NAMES = ("this build", "the other build")
 READS = ("4 KB", "1 MiB")
-# The least number of rounds. With fewer, one build is too often slower in each by chance.
-FEWEST = 10
-# The processes of each build in a row of the table, one after the other. A single process can
-# be a little faster than another of the same program for as long as it runs.
+# The minimum number of rounds. With fewer, one build would too often be slower in every round by
+# chance.
+MIN_ROUNDS = 10
+# The number of processes of each build, one after the other, that a row of the table measures. A
+# process can be a little faster than another of the same program for as long as it runs.
 PROCESSES = 5
 
 
 def measure(setup, other, rounds, say, limit):
     setups = (setup, other)
     # Measure these first, which takes more than a minute: in a file's first minute, the guard
-    # also checks that its name still exists, and calls in process would show that time.
+    # also checks that its name still exists, which would make calls in process slower.
     rest = [*over_stdio(setups, rounds, say), *whole_processes(setups, rounds, say, limit)]
     return [*in_process(setups, rounds, say, limit), *rest]
 
 
 def in_process(setups, rounds, say, limit):
-    reads = [(size, file_of(size), TIMES[size]) for size in SIZES]
+    reads = [(size, arguments_for(size), TIMES[size]) for size in SIZES]
     errors = [(what, arguments, 100) for what, arguments in ERRORS.items()]
     order = {"tool": TOOL, "form": "record"}
     for what, arguments, times in reads + errors:
@@ -55,7 +56,7 @@ def over_stdio(setups, rounds, say):
 
 def in_pairs(opened, setups, what, answer, side, rounds, times, say):
     """Measures several pairs of processes, all on one processor with their client. On two
-    processors, their placement makes more of a difference than the builds do."""
+    processors, figures would depend more on who runs where than on the build."""
     taken = [[] for _ in setups]
     for _ in range(PROCESSES):
         with on_one_processor(), opened(setups) as pair:
@@ -105,8 +106,8 @@ def whole_processes(setups, rounds, say, limit):
 
 
 def memory(group, setups, rounds, say, limit):
-    """Returns the least memory of several servers, because the same program has 35 or 40 MiB
-    by chance."""
+    """Returns a row with the least memory of several servers, because one program can have 35 or
+    40 MiB by chance."""
     idle = [lambda times, setup=setup: [resident(setup)[0] for _ in range(times)]
             for setup in setups]
     taken = alternating(idle, rounds, 1, lambda text: say("idle memory: %s" % text))
@@ -120,7 +121,7 @@ def memory(group, setups, rounds, say, limit):
 
 
 def spread(found):
-    """Sets a target: this build is slower if it was in nine of ten rounds, by at least the
-    hundredth that the table shows."""
+    """Sets a target: this build counts as slower if it was slower in nine of ten rounds, by at
+    least 0.01, the smallest difference that the table shows."""
     low = found["rounds"]["low"]
     return dict(found, target=1.0, sense="low end at most", met=round(low, 2) <= 1)

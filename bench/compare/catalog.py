@@ -46,7 +46,7 @@ FIGURES = [
 ]
 
 
-def skills(root, count):
+def write_skills(root, count):
     for number in range(count):
         name = "skill-%05d" % number
         for inner in INNER:
@@ -112,7 +112,8 @@ class Server:
                 return entries
             arguments = {"cursor": cursor}
 
-    def changed(self, path):
+    def change(self, path):
+        """Changes a file. Returns the milliseconds until a notification."""
         while not self.notifications.empty():
             self.notifications.get()
         start = time.perf_counter()
@@ -123,6 +124,7 @@ class Server:
         return (end - start) * 1000
 
     def memory(self):
+        """Returns the peak of the resident memory in MiB."""
         status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
         [kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
         return int(kib) / 1024
@@ -178,15 +180,15 @@ def measure(program, root, count, log):
     server.send("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
     time.sleep(0.5)
     last = root / ("skill-%05d" % (count - 1))
-    found["change of a SKILL.md to notification"] = server.changed(last / "SKILL.md")
-    found["change in its deepest folder"] = server.changed(last / "scripts/new.md")
+    found["change of a SKILL.md to notification"] = server.change(last / "SKILL.md")
+    found["change in its deepest folder"] = server.change(last / "scripts/new.md")
     server.end()
     return found
 
 
 def main():
     here = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--skills", nargs="+", type=int, default=[10, 1_000, 10_000])
     parser.add_argument("--check", action="store_true")
@@ -196,7 +198,7 @@ def main():
         log = open(os.path.join(folder, "log"), "w", encoding="utf-8")
         for count in options.skills:
             print("%d skills …" % count, file=sys.stderr)
-            root = skills(pathlib.Path(folder) / str(count), count)
+            root = write_skills(pathlib.Path(folder) / str(count), count)
             found.append(measure(options.program, root, count, log))
     print("%-40s" % "" + "".join("%12s" % format(count, ",") for count in options.skills)
           + "%10s" % "growth")

@@ -35,22 +35,22 @@ class Piped:
             self.process.stdin.write(line)
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise self.ended() from None
+            raise self.exit_error() from None
 
     def receive(self):
         line = self.process.stdout.readline()
         if not line:
-            raise self.ended()
+            raise self.exit_error()
         return line
 
-    def ended(self):
+    def exit_error(self):
         code = self.process.wait()
         self.log.seek(0)
         last = self.log.read().decode("utf-8", "replace").splitlines()[-5:]
         return Failed("\n".join(["`%s` ended with exit code %d" % (self.name, code), *last]))
 
     def close(self):
-        """Ends the process like a client: closes its stdin, and waits for a moment."""
+        """Ends the process as a client does: closes its stdin, and kills it after ten seconds."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
@@ -95,8 +95,8 @@ class TimedProcess(Piped):
 
 
 class Bare(Piped):
-    """MCP by bare pipes: only the server and the pipes are timed. Answers are parsed after the
-    clock has stopped."""
+    """A server over MCP by bare pipes: only the server and the pipes are timed. Answers are parsed
+    after the clock has stopped."""
 
     def __init__(self, command, env=None, meta=None):
         super().__init__(command, env)
@@ -114,8 +114,8 @@ class Bare(Piped):
         request = {"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}
         return json.dumps(request).encode() + b"\n"
 
-    def answered(self):
-        """Returns the answer to the newest request, and skips notifications."""
+    def next_answer(self):
+        """Returns the next answer. Skips notifications."""
         while True:
             line = self.receive()
             if b'"method"' not in line[:200]:
@@ -123,7 +123,7 @@ class Bare(Piped):
 
     def ask(self, method, params):
         self.send(self.request(method, params))
-        return self.result(self.answered())
+        return self.result(self.next_answer())
 
     def result(self, line):
         message = json.loads(line)
@@ -145,7 +145,7 @@ class Bare(Piped):
                 request = self.request("tools/call", params)
                 start = time.perf_counter_ns()
                 self.send(request)
-                line = self.answered()
+                line = self.next_answer()
                 nanoseconds.append(time.perf_counter_ns() - start)
                 self.result(line)
             return nanoseconds
@@ -153,7 +153,7 @@ class Bare(Piped):
 
 
 class Session:
-    """MCP by the official SDK, in its own event loop. The clock runs there."""
+    """A server over MCP by the official SDK. Calls are timed in the SDK's own event loop."""
 
     def __init__(self, portal, client):
         self.portal = portal
@@ -191,7 +191,7 @@ def sessions(*commands, env=None):
 
 
 def outcome(result):
-    """Returns `True` for an error, and the text of the result."""
+    """Returns the result of a call as a pair: `True` for an error, and the text."""
     block = result["content"][0]  # Help may follow.
     return bool(result.get("isError")), block["text"]
 

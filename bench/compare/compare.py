@@ -28,10 +28,10 @@ class Setup:
         self.use(programs, cache)
         folder = pathlib.Path(folder)
         self.many_skills, self.skills = (
-            subject.skills(folder / str(count), count) for count in counts["skills"])
+            subject.write_skills(folder / str(count), count) for count in counts["skills"])
         component = REPOSITORY / "guest-tools/dist/read_file_in_skill.wasm"
         self.many_tools, self.one_tool = (
-            subject.tools(folder / ("tools-%d" % count), component, count)
+            subject.write_tools(folder / ("tools-%d" % count), component, count)
             for count in counts["components"])
 
     def use(self, programs, cache):
@@ -72,14 +72,14 @@ def measure(options):
     import processes
     import scale
     counts = QUICK if options.quick else FULL
-    rounds = max(counts["rounds"], builds.FEWEST if options.against else 0)
+    rounds = max(counts["rounds"], builds.MIN_ROUNDS if options.against else 0)
     progress = Progress(sys.stderr)
     rows = []
     with tempfile.TemporaryDirectory(prefix="skillhost-compare-") as folder:
         progress.say("writing skills and components")
         setup = Setup(folder, options.programs.resolve(), create_folder(options.cache), counts)
         if options.against:
-            # Each build has its own cache: one could load what the other one stored.
+            # Each build has its own cache, so that none loads what the other one stored.
             other_cache = create_folder(options.cache / "other")
             other = setup.with_build(programs_of(options.against), other_cache)
             rows += builds.measure(setup, other, rounds, progress.say, options.limit)
@@ -125,9 +125,9 @@ def arguments():
                         help="compare with another checkout, built there with `cargo build "
                              "--release`, or with the programs in a folder")
     parser.add_argument("--limit", type=float, default=1.05, metavar="RATIO",
-                        help="with --against: the maximum time of a call in process, and memory of "
-                             "an idle server, as a multiple of the other build's (default: "
-                             "%(default)s)")
+                        help="with --against: the maximum time of a call in process, and the "
+                             "maximum memory of an idle server, as multiples of the other build's "
+                             "(default: %(default)s)")
     parser.add_argument("--quick", action="store_true",
                         help="a short run, with fewer rounds, skills and components")
     parser.add_argument("--output", choices=shown.FORMS, default="table",

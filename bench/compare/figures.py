@@ -40,11 +40,11 @@ def turns(sides, rounds, times, say, arranged):
     taken = [[] for _ in sides]
     for number in range(rounds):
         say("round %d of %d" % (number + 1, rounds))
-        of_round = [[] for _ in sides]
+        round_samples = [[] for _ in sides]
         order = [(number + index) % len(sides) for index in range(len(sides))]
         for which in arranged(order):
-            of_round[which].extend(sides[which](times))
-        for which, samples in enumerate(of_round):
+            round_samples[which].extend(sides[which](times))
+        for which, samples in enumerate(round_samples):
             taken[which].append(samples)
     return taken
 
@@ -55,7 +55,8 @@ def percentile(values, percent):
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
-def side(name, rounds):
+def side_figures(name, rounds):
+    """Returns the figures of one side of a row."""
     values = [value for one in rounds for value in one]
     return {
         "name": name,
@@ -76,8 +77,8 @@ def row(name, group, what, value, unit, target=None, sense="at most", **more):
 
 def ratio(name, group, what, names, taken, target=None):
     """Returns a row with the ratio of the medians of all samples, and its range in single
-    rounds, which shows how busy the machine was otherwise."""
-    ours, theirs = (side(name, rounds) for name, rounds in zip(names, taken))
+    rounds. Other work on the machine makes the range wide."""
+    ours, theirs = (side_figures(name, rounds) for name, rounds in zip(names, taken))
     single = [statistics.median(a) / statistics.median(b) for a, b in zip(*taken)]
     return row(name, group, what, ours["median_ns"] / theirs["median_ns"], "ratio", target,
                ours=ours, theirs=theirs,

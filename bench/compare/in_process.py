@@ -5,7 +5,7 @@ import sys
 
 from clients import TimedProcess, check_same, on_one_processor
 from figures import in_turns, ratio
-from subject import ERRORS, SIZES, file_of
+from subject import ERRORS, SIZES, arguments_for
 
 TOOL = "read_file_in_skill"
 AGAINST_PYTHON = "in process, with the JSON message, against Python"
@@ -23,7 +23,7 @@ def measure(setup, rounds, say):
         python = TimedProcess([sys.executable, setup.script("contract.py"), str(setup.skills)])
     with contextlib.closing(host), contextlib.closing(python):
         for size in SIZES:
-            rows.append(against_python(host, python, size, file_of(size), TIMES[size],
+            rows.append(against_python(host, python, size, arguments_for(size), TIMES[size],
                                        0.6 if size == "4 KB" else None, rounds, say))
         for what, arguments in ERRORS.items():
             rows.append(against_python(host, python, what, arguments, 100, 0.6, rounds, say))
@@ -41,7 +41,7 @@ def against_python(host, python, what, arguments, times, target, rounds, say):
 
 
 def against_native(setup, host, size, rounds, say):
-    arguments = file_of(size)
+    arguments = arguments_for(size)
     path = str(setup.skills / "subject" / arguments["file_path"])
     native = host.execute(order="native", path=path, times=1)["last"]
     check_same(size, host.answer(arguments, tool=TOOL, form="text"), native)

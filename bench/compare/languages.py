@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares calls of the tools that `skillhost new` creates with a read by a built-in tool,
-which is in Rust. Over stdin and stdout, in turns on one machine. Prints a table.
+"""Compares calls of the tools that `skillhost new` creates with a read by a built-in tool, which is
+in Rust. All are called over stdin and stdout, in turns on one machine. Prints a table.
 
     cargo build --release; bench/compare/languages.py [--check] [PROGRAM]
 
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from clients import Bare, check_same, outcome
-from figures import all_in_turns, side
+from figures import all_in_turns, side_figures
 
 LANGUAGES = ("python", "javascript")
 ROUNDS, TIMES = 20, 15
@@ -87,8 +87,8 @@ def growth(command, call):
 
 
 def at_once(server, call, count):
-    """Returns the calls per second with `count` calls at a time: each answer is followed by the
-    next call."""
+    """Returns the calls per second with `count` calls at a time: the next call is sent after each
+    answer."""
     tool, arguments, expected = call
     lines = [server.request("tools/call", {"name": tool, "arguments": arguments})
              for _ in range(BURST)]
@@ -97,9 +97,9 @@ def at_once(server, call, count):
         server.send(line)
     answers = []
     for line in lines[count:]:
-        answers.append(server.answered())
+        answers.append(server.next_answer())
         server.send(line)
-    answers += [server.answered() for _ in lines[:count]]
+    answers += [server.next_answer() for _ in lines[:count]]
     taken = time.perf_counter() - start
     for answer in answers:
         check_same(tool, outcome(json.loads(answer)["result"]), expected)
@@ -124,7 +124,7 @@ def throughput(command, call):
 
 def main():
     here = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -136,18 +136,19 @@ def main():
             for tool, arguments, expected in tool_calls:
                 check_same(tool, server.call(tool, arguments), expected)
             sides = [calls(server, *call[:2]) for call in tool_calls] + [calls(server, *RUST)]
-            taken = [side("", rounds)["median_ns"] / 1e3 for rounds in
+            taken = [side_figures("", rounds)["median_ns"] / 1e3 for rounds in
                      all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
-        print("%-12s%12s%12s%18s%18s%20s" % (
-            "", "a call, µs", "of Rust's", "first call, ms", "100 calls, MiB", "16 at once, of 2"))
-        print("%-12s%12.0f%12s" % ("rust", taken[-1], ""))
+        print("%-12s%12s%14s%18s%18s%24s" % (
+            "", "a call, µs", "times Rust's", "first call, ms", "100 calls, MiB",
+            "1 server / 2 servers"))
+        print("%-12s%12.0f%14s" % ("rust", taken[-1], ""))
         for language, call, micros in zip(LANGUAGES, tool_calls, taken):
             first, added = first_call(command, call), growth(command, call)
             of_two = throughput(command, call)
-            print("%-12s%12.0f%12.1f%18.1f%18.1f%20.2f" % (
+            print("%-12s%12.0f%14.1f%18.1f%18.1f%24.2f" % (
                 language, micros, micros / taken[-1], first, added, of_two))
             for what, is_met in (("the first call", first <= 150), ("the memory", added <= 32),
-                                 ("sixteen at once", of_two >= 0.9)):
+                                 ("the throughput", of_two >= 0.9)):
                 wrong += [] if is_met else ["%s: %s misses its bound" % (language, what)]
     print("\n".join(wrong), file=sys.stderr, end="\n" * bool(wrong))
     return 1 if options.check and wrong else 0

@@ -25,7 +25,7 @@ from figures import all_in_turns, in_turns
 SMALL = b'{"temperature": 21.5}\n'
 LARGE = 100 << 20
 PIECE = b"x" * (1 << 20)
-# The number of requests in a call. With many, the time of the call itself does not count.
+# The number of requests in a call. With many, the time of the call itself makes no difference.
 REQUESTS = 100
 ROUNDS = 10
 TOML = """skills = ["skills"]
@@ -106,7 +106,7 @@ def median(rounds):
 
 def main():
     here = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()

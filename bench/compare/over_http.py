@@ -40,7 +40,7 @@ def read(path):
     return message("tools/call", name="read_file_in_skill", arguments=arguments)
 
 
-CALL = read(subject.file_of("4 KB")["file_path"])
+CALL = read(subject.arguments_for("4 KB")["file_path"])
 TOKEN = "Bearer a-token-of-the-measurement"
 # Requests that each go one step further: the step, method, path, body, token, and the status.
 STEPS = [
@@ -130,7 +130,7 @@ def print_steps(wrk, script, one, options):
 
 def over_stdio(command, env, rounds):
     with contextlib.closing(Bare(command, env)) as bare:
-        side = bare.calls(subject.file_of("4 KB"))
+        side = bare.calls(subject.arguments_for("4 KB"))
         side(200)
         return [len(taken) / sum(taken) * 1e9 for taken in (side(500) for _ in range(rounds))]
 
@@ -141,14 +141,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--programs", type=pathlib.Path, default=REPOSITORY / "target/release")
-    parser.add_argument("--axum", type=pathlib.Path, help="folder of skillhost-compare, if another one")
+    parser.add_argument("--axum", type=pathlib.Path,
+                        help="folder of skillhost-compare (default: as --programs)")
     options = parser.parse_args()
     wrk = os.environ.get("WRK") or shutil.which("wrk")
     if not wrk:
         sys.exit("error: `wrk` is not installed: apt-get install wrk")
     failed = []
     with tempfile.TemporaryDirectory(prefix="skillhost-http-") as folder:
-        skills = subject.skills(pathlib.Path(folder) / "skills", 10)
+        skills = subject.write_skills(pathlib.Path(folder) / "skills", 10)
         script = pathlib.Path(folder, "call.lua")
         script.write_text(SCRIPT % ("POST", "/mcp", CALL, TOKEN, 200, 4096))
         (skills / "subject/tiny.md").write_text("A line.\n")

@@ -1,10 +1,10 @@
 """Compares reads over MCP on stdin and stdout: `skillhost serve` with a server on the Python
-SDK. With the SDK's client, both figures include the client's work. With bare pipes, they have
+SDK. With the SDK's client, both figures include the client's work. With bare pipes, they include
 only the server's.
 
-Servers that do less show how much of the time the client takes, and how much the call: one has
-its answers ready, one also makes a sandbox that reads nothing and reads the file itself, and
-one is a loop around skillhost's library."""
+Servers that do less show how much of the time the client takes, and how much the call. `ready`
+has its answers ready. `sandboxed` makes a call that reads no file, and reads the file itself.
+`called` is a loop around skillhost's library."""
 import contextlib
 import json
 import sys
@@ -12,11 +12,11 @@ import tempfile
 
 from clients import Bare, META, check_same, sessions
 from figures import all_in_turns, ratio
-from subject import ERRORS, file_of
+from subject import ERRORS, arguments_for
 
 CASES = {
-    "4 KB": (file_of("4 KB"), {"bare": 25, "sdk": 15}, 0.25),
-    "1 MiB": (file_of("1 MiB"), {"bare": 3, "sdk": 3}, 0.5),
+    "4 KB": (arguments_for("4 KB"), {"bare": 25, "sdk": 15}, 0.25),
+    "1 MiB": (arguments_for("1 MiB"), {"bare": 3, "sdk": 3}, 0.5),
     "a missing file": (ERRORS["a missing file"], {"bare": 25, "sdk": 15}, None),
 }
 SDK = "a server on the Python SDK, no sandbox"
@@ -55,7 +55,7 @@ def measure(setup, rounds, say):
 
 def compare(client, group, ours, theirs, rounds, say, reduced=None):
     """Returns the rows of a client, followed by its rows with servers that do less."""
-    rows, less = [], []
+    rows, reduced_rows = [], []
     for what, (arguments, times, target) in CASES.items():
         labels = REDUCED_LABELS.get(what, {}) if reduced else {}
         servers = [ours, theirs, *(reduced[which] for which in labels)]
@@ -63,14 +63,15 @@ def compare(client, group, ours, theirs, rounds, say, reduced=None):
             check_same("%s, %s" % (group, what), server.read(arguments), theirs.read(arguments))
         taken = all_in_turns([server.calls(arguments) for server in servers], rounds, times[client],
                              lambda text: say("%s, %s: %s" % (group, what, text)))
-        rows.append(ratio(name(client, what), group, what, NAMES, taken[:2], target))
+        rows.append(ratio(row_id(client, what), group, what, NAMES, taken[:2], target))
         for (which, label), samples in zip(labels.items(), taken[2:]):
-            less.append(ratio(name(which, what), group + ", and servers that do less", label,
-                              (REDUCED, SDK), (samples, taken[1])))
-    return rows + less
+            reduced_rows.append(
+                ratio(row_id(which, what), group + ", and servers that do less", label,
+                      (REDUCED, SDK), (samples, taken[1])))
+    return rows + reduced_rows
 
 
-def name(client, what):
+def row_id(client, what):
     return "mcp-%s-%s" % (client, what.replace(" ", "-"))
 
 

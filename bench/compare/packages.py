@@ -169,7 +169,7 @@ class Setup:
 
 def main():
     here = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--packages", type=int, default=100)
     parser.add_argument("--check", action="store_true")

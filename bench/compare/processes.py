@@ -6,12 +6,12 @@ import re
 import time
 
 from clients import Bare, Failed
-from figures import in_turns, ratio, row, side
+from figures import in_turns, ratio, row, side_figures
 from over_mcp import commands
-from subject import file_of
+from subject import arguments_for
 
 GROUP = "whole processes"
-ARGUMENTS = file_of("4 KB")
+ARGUMENTS = arguments_for("4 KB")
 CALL = '{"skill_name": "%(skill_name)s", "file_path": "%(file_path)s"}' % ARGUMENTS
 SKILL = {"skill_name": ARGUMENTS["skill_name"]}
 TOOLS = {
@@ -82,7 +82,7 @@ def first_answers(setup, rounds, say):
     # Fewer rounds than elsewhere, because the other side loads Python and the SDK each time.
     taken = in_turns(lambda times: ours(4 * times), theirs, max(3, rounds // 20), 1,
                      lambda text: say("the first answer: %s" % text))
-    alone = side("skillhost serve", taken[0])
+    alone = side_figures("skillhost serve", taken[0])
     what = "`serve`, up to the first result"
     yield row("process-first-result", GROUP, what, alone["median_ns"] / 1e6, "ms", 40, ours=alone)
     names = ("skillhost serve", "a server on the Python SDK, no sandbox")

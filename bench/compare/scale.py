@@ -5,11 +5,11 @@ import statistics
 
 from clients import TimedProcess, check_same, on_one_processor
 from figures import in_turns, percentile, ratio, row
-from subject import file_of
+from subject import arguments_for
 
 TOOL = "read_file_in_skill"
 GROUP = "scale"
-ARGUMENTS = file_of("4 KB")
+ARGUMENTS = arguments_for("4 KB")
 TIMES = 100
 MILLISECONDS = 30
 TRIPS = 5

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares a skill's script in the sandbox with a native `python3` process. Over stdin and stdout, in
-turns on one machine. Prints a table.
+"""Compares a skill's script in the sandbox, called over stdin and stdout, with a native `python3`
+process. Both take turns on one machine. Prints a table.
 
     cargo build --release; bench/compare/scripts.py [--check] [--runner COMPONENT] [PROGRAM]
 
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from clients import Bare, check_same
-from figures import all_in_turns, side
+from figures import all_in_turns, side_figures
 from languages import calls, first_call, growth, throughput
 
 ROUNDS, TIMES = 20, 5
@@ -82,7 +82,7 @@ def native(python, skill):
 
 def main():
     here = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
     parser.add_argument("--runner", help="the component of the runner")
     parser.add_argument("--check", action="store_true")
@@ -95,16 +95,16 @@ def main():
         with contextlib.closing(Bare(command)) as server:
             check_same(CALL[0], server.call(*CALL[:2]), CALL[2])
             sides = [calls(server, *CALL[:2]), native(python, folder / "skills/reports")]
-            ours, theirs = [side("", rounds)["median_ns"] / 1e6 for rounds in
+            ours, theirs = [side_figures("", rounds)["median_ns"] / 1e6 for rounds in
                             all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
         figures = [
             ("a call, ms", ours, 10),
             ("python%d.%d, ms" % sys.version_info[:2], theirs, None),
-            ("of python3's time", ours / theirs, 0.25),
+            ("a call, as a multiple of python3's", ours / theirs, 0.25),
             ("first call after a start, ms", first_call(command, CALL), 150),
-            ("a hundred calls, MiB", growth(command, CALL), 32),
+            ("growth after a hundred calls, MiB", growth(command, CALL), 32),
             # The inverse of the throughput, because less is better in all other figures.
-            ("two processes for one, 16 at once", 1 / throughput(command, CALL), 1 / 0.9),
+            ("throughput of two servers / of one", 1 / throughput(command, CALL), 1 / 0.9),
         ]
     wrong = 0
     for what, value, bound in figures:

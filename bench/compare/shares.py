@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how a client at full load affects the answers of another one, over HTTP. One client
-asks every millisecond. In alternating windows, it is alone, or another client loads the server in
-one of these ways:
+"""Measures how a client at full load affects the answers to another one, over HTTP.
+
+One client asks every millisecond. In alternating windows, it is alone, or another client loads the
+server in one of these ways:
 
     calls      asks without a pause on 32 connections
     listeners  subscribes to 19,900 resources on 2 connections, again and again
@@ -15,8 +16,8 @@ has when the connections have closed.
 
 Needs only Python 3, and a machine without other work. `--check` fails if the 99th percentile
 beside `calls` grows by more than 10 % and 1 ms, if the median beside another load more than
-doubles or its slowest answer takes 100 ms more, or if more than 64 MiB are left. `--calls` sets the
-limit `calls` of the server.
+doubles or the slowest answer takes 100 ms more, or if the server keeps more than 64 MiB. `--calls`
+sets the limit `calls` of the server.
 
 Real clients have their own processors. Here, the measuring client gets a processor at once if this
 runs as root, and the loading client gets only idle time.
@@ -39,10 +40,16 @@ HERE = pathlib.Path(__file__).resolve()
 WINDOWS, WINDOW = 15, 0.4
 CONNECTIONS = 32
 PAUSE = 0.001
-MOST_GROWTH, MOST_MORE = 1.1, 0.001
-MOST_MEDIAN, MOST_SLOWER, MOST_LEFT = 2, 0.1, 64 << 20
-# The maximum seconds to wait until the memory of closed connections is returned.
-SETTLES = 10
+# The maximum 99th percentile beside `calls`: this multiple of the one without a load, and these
+# seconds more.
+MAX_P99_RATIO, MAX_P99_EXTRA = 1.1, 0.001
+# The maximum beside other loads: the median as a multiple, and the seconds that the slowest answer
+# takes longer.
+MAX_MEDIAN_RATIO, MAX_SLOWEST_EXTRA = 2, 0.1
+# The maximum memory that the server may keep, in bytes.
+MAX_LEFT = 64 << 20
+# The maximum seconds to wait until the server has returned the memory of closed connections.
+MAX_SETTLE_TIME = 10
 LARGE = 13_500_000
 
 
@@ -92,7 +99,7 @@ class Connection:
     def ask(self):
         self.socket.sendall(self.request)
 
-    def is_answered(self):
+    def receive_once(self):
         """Reads once. Returns `True` at the end of an answer."""
         read = self.socket.recv(1 << 16)
         self.unread += read
@@ -109,8 +116,8 @@ class Connection:
 
 
 def load(name, port):
-    """Loads the server while the last byte of stdin is `1`. Answers each byte with a byte when it
-    has started or stopped, and prints the number of answers at the end."""
+    """Loads the server while the last byte from stdin is `1`. Answers each byte with a byte once
+    the load has started or stopped, and prints the number of the server's answers at the end."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     address = ("127.0.0.1", port)
     if name == "calls":
@@ -156,7 +163,7 @@ def call_without_a_pause(address):
                     return
                 is_busy = order == b"1"
                 os.write(1, b".")
-            elif key.data.is_answered():
+            elif key.data.receive_once():
                 answers += 1
                 resting.append(key.data)
         if is_busy:
@@ -202,13 +209,14 @@ def stay_open(address, is_busy):
 LOADS = {"listeners": (2, subscribe), "readers": (12, read_large), "streams": (60, stay_open)}
 
 
-def window(connection):
+def measure_window(connection):
+    """Returns the median, the 99th percentile and the maximum of the seconds to an answer."""
     times = []
     end = time.perf_counter() + WINDOW
     while time.perf_counter() < end:
         start = time.perf_counter()
         connection.ask()
-        while not connection.is_answered():
+        while not connection.receive_once():
             pass
         times.append(time.perf_counter() - start)
         time.sleep(PAUSE)
@@ -253,13 +261,14 @@ def memory(process):
 
 def memory_left(process, before):
     """Returns the additional memory once most of it is returned, or after a while."""
-    end = time.monotonic() + SETTLES
-    while (left := memory(process) - before) > MOST_LEFT and time.monotonic() < end:
+    end = time.monotonic() + MAX_SETTLE_TIME
+    while (left := memory(process) - before) > MAX_LEFT and time.monotonic() < end:
         time.sleep(WINDOW)
     return max(left, 0)
 
 
-def run_first():
+def take_precedence():
+    """Gives this process a processor whenever it wants one, if it runs as root."""
     try:
         policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
         os.sched_setscheduler(0, policy, os.sched_param(1))
@@ -272,7 +281,7 @@ def beside_a_load(name, port, server):
     greedy = subprocess.Popen([sys.executable, HERE, "--load", name, str(port)],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     windows = {b"0": [], b"1": []}
-    window(calm)
+    measure_window(calm)
     before = memory(server)
     for _ in range(WINDOWS):
         for order, found in windows.items():
@@ -280,13 +289,14 @@ def beside_a_load(name, port, server):
             greedy.stdin.flush()
             greedy.stdout.read(1)
             time.sleep(WINDOW / 4)
-            found.append(window(calm))
+            found.append(measure_window(calm))
     answers = int(greedy.communicate()[0])
     alone, beside = (summary(found) for found in windows.values())
     return alone, beside, answers / (WINDOWS * WINDOW * 1.25), memory_left(server, before)
 
 
 def summary(windows):
+    """Returns the median of the medians, that of the 99th percentiles, and the slowest answer."""
     medians, slow, slowest = zip(*windows)
     return statistics.median(medians), statistics.median(slow), max(slowest)
 
@@ -294,14 +304,14 @@ def summary(windows):
 def faults(name, alone, beside, left):
     """Yields a message for each figure that exceeds its bound."""
     if name == "calls":
-        bounds = [(1, alone[1] * MOST_GROWTH + MOST_MORE)]
+        bounds = [(1, alone[1] * MAX_P99_RATIO + MAX_P99_EXTRA)]
     else:
-        bounds = [(0, alone[0] * MOST_MEDIAN), (2, alone[2] + MOST_SLOWER)]
+        bounds = [(0, alone[0] * MAX_MEDIAN_RATIO), (2, alone[2] + MAX_SLOWEST_EXTRA)]
     for which, most in bounds:
         if beside[which] > most:
             yield "%s: %.2f ms is more than %.2f ms" % (name, beside[which] * 1000, most * 1000)
-    if left > MOST_LEFT:
-        yield "%s: %d MiB are left" % (name, left >> 20)
+    if left > MAX_LEFT:
+        yield "%s: the server keeps %d MiB" % (name, left >> 20)
 
 
 def main():
@@ -315,8 +325,8 @@ def main():
     options.add_argument("loads", nargs="*", metavar="LOAD", help=", ".join(names))
     options = options.parse_args()
     if unknown := set(options.loads) - set(names):
-        sys.exit("error: no load `%s`: choose from %s" % (unknown.pop(), ", ".join(names)))
-    run_first()
+        sys.exit("error: there is no load `%s`: choose from %s" % (unknown.pop(), ", ".join(names)))
+    take_precedence()
     print("| a call of one client | median | 99th percentile | slowest | left | answers/s |")
     print("|---|---|---|---|---|---|")
     found = []

@@ -32,7 +32,7 @@ def measured(side):
     return "%s (%s)" % (time(side["median_ns"]), time(side["p99_ns"]))
 
 
-def unit(row, value):
+def with_unit(row, value):
     return digits(value) if row["unit"] == "ratio" else "%s %s" % (digits(value), row["unit"])
 
 
@@ -43,9 +43,9 @@ def cells(row):
         row["what"],
         measured(row.get("ours")),
         measured(row.get("theirs")),
-        unit(row, row["value"]),
+        with_unit(row, row["value"]),
         "%s to %s" % (digits(rounds["low"]), digits(rounds["high"])) if rounds else "",
-        "" if target is None else "%s %s" % (row["sense"], unit(row, target)),
+        "" if target is None else "%s %s" % (row["sense"], with_unit(row, target)),
         {True: "yes", False: "no", None: ""}[row["met"]],
     ]
 
@@ -83,8 +83,8 @@ def table(comparison):
 
     text = about(comparison) + "\n\n" + line(HEAD)
     for group, rows in groups(comparison):
-        both = names(rows)
-        text += "\n%s%s\n" % (group, ": " + both if both else "")
+        sides = names(rows)
+        text += "\n%s%s\n" % (group, ": " + sides if sides else "")
         text += "".join(map(line, shown[group]))
     return text
 
@@ -92,8 +92,8 @@ def table(comparison):
 def markdown(comparison):
     text = about(comparison) + ".\n"
     for group, rows in groups(comparison):
-        both = names(rows)
-        text += "\n**%s**%s\n\n" % (group[0].upper() + group[1:], ": " + both if both else "")
+        sides = names(rows)
+        text += "\n**%s**%s\n\n" % (group[0].upper() + group[1:], ": " + sides if sides else "")
         text += "| %s |\n|---|%s\n" % (" | ".join(HEAD), "--:|" * (len(HEAD) - 1))
         for row in rows:
             text += "| %s |\n" % " | ".join(cells(row))

@@ -1,4 +1,4 @@
-"""Writes the files that all sides read, and folders of many skills and tools."""
+"""Writes the files that all compared programs read, and folders of many skills and tools."""
 import pathlib
 import shutil
 
@@ -13,19 +13,20 @@ ERRORS = {
 }
 
 
-def file_of(size):
+def arguments_for(size):
+    """Returns the arguments of a call that reads the file of this size."""
     return {"skill_name": "subject", "file_path": "docs/%s.md" % size.replace(" ", "-")}
 
 
-def skills(folder, count):
-    """Writes `count` skills, one of which is read. Returns their folder."""
+def write_skills(folder, count):
+    """Writes `count` skills, one of which has the files to read. Returns their folder."""
     folder = pathlib.Path(folder)
     docs = folder / "subject/docs"
     docs.mkdir(parents=True)
     (folder / "subject/SKILL.md").write_text(DOCUMENT % ("subject", 0))
     for size, length in SIZES.items():
         text = LINE * (length // len(LINE) + 1)
-        (folder / "subject" / file_of(size)["file_path"]).write_text(text[:length])
+        (folder / "subject" / arguments_for(size)["file_path"]).write_text(text[:length])
     for number in range(1, count):
         skill = folder / ("skill-%05d" % number)
         skill.mkdir()
@@ -33,7 +34,7 @@ def skills(folder, count):
     return folder
 
 
-def tools(folder, component, count):
+def write_tools(folder, component, count):
     """Writes a component, and copies of it with renamed tools: `count` in all. Returns their
     folder, and the names of the tools."""
     folder = pathlib.Path(folder)

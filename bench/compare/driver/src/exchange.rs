@@ -1,12 +1,12 @@
-//! Measures the time of a cache line to another processor and back. Threads that write to the same
-//! memory need this time.
+//! Measures the time that a cache line takes to another processor and back. Threads that write to
+//! the same memory wait for this.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time of one sample.
+/// The minimum time of one sample.
 const SAMPLE: Duration = Duration::from_micros(200);
 
 /// The number of trips between two readings of the clock. A reading takes a part of a trip's time.

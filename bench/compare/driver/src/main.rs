@@ -41,7 +41,7 @@ enum Order {
     },
     /// A plain read of the file in Rust.
     Native { path: PathBuf, times: usize },
-    /// Calls on this number of threads for this time.
+    /// Calls of a tool, on several threads at a time.
     Throughput {
         tool: String,
         arguments: Value,
@@ -49,7 +49,7 @@ enum Order {
         threads: usize,
         milliseconds: u64,
     },
-    /// The trip of a cache line to another processor and back.
+    /// Trips of a cache line to another processor and back.
     Exchange { times: usize },
     /// A GET request by `ureq`, with the body of its response.
     Fetch { url: String, times: usize },

@@ -1,5 +1,5 @@
-//! A server on stdin and stdout with recorded answers, or with results of a function. It shows how
-//! much of a call's time the client and the pipes take.
+//! A server on stdin and stdout that answers with recorded results, or with those of a function. It
+//! shows how much of a call's time the client and the pipes take.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};

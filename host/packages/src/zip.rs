@@ -46,6 +46,9 @@ const ZIP64_LOCATOR_BYTES: usize = 20;
 /// The signatures of the records that lead programs to a list.
 const ENDS: [&[u8]; 3] = [END, ZIP64_END, ZIP64_LOCATOR];
 
+/// The number of bytes at the end in which unzipper takes the first end record.
+const FIRST_END_BYTES: usize = 80;
+
 /// A flag: the file has a data descriptor.
 const HAS_DATA_DESCRIPTOR: u16 = 1 << 3;
 
@@ -164,9 +167,10 @@ fn split(archive: &[u8]) -> anyhow::Result<Parts<'_>> {
         offset.checked_add(size) == Some(before.len()),
         "its list of files is not before its end"
     );
-    // Some programs take another end record, in a comment or in a file: unzipper the first one,
-    // libzip one whose list has no error, and adm-zip one of zip64 without a locator.
-    let parts = archive[searched.min(offset)..].windows(END.len());
+    // Some programs take another end record, in a comment of the archive or of the list: unzipper
+    // the first of its last bytes, and adm-zip one of zip64 without a locator.
+    let searched = offset.min(archive.len().saturating_sub(FIRST_END_BYTES));
+    let parts = archive[searched..].windows(END.len());
     let ends = parts.filter(|part| ENDS.contains(part));
     ensure!(ends.count() == 1, "it has a second end record");
     let (entries, list) = before.split_at(offset);
@@ -201,11 +205,15 @@ impl Sizes {
     }
 }
 
-/// The fields that a file's header and the list both have.
+/// The fields that a file's header and the list both have. If they differ, libzip reads the list of
+/// another archive that is a file of this one.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry<'a> {
+    /// The version of zip that can unpack the file.
+    version: u16,
     flags: u16,
     method: u16,
+    time: u32,
     sizes: Sizes,
     name: &'a [u8],
 }
@@ -221,9 +229,8 @@ impl<'a> Listed<'a> {
     /// Reads and checks the next file of the list.
     fn read(list: &mut Fields<'a>) -> anyhow::Result<Self> {
         ensure!(list.take(4)? == LISTED, "its list of files is malformed");
-        // Skips the versions of zip that packed the file and that can unpack it.
-        list.take(4)?;
-        let (flags, method, _time, sizes) =
+        let (_packed_by, version) = (list.u16()?, list.u16()?);
+        let (flags, method, time, sizes) =
             (list.u16()?, list.u16()?, list.u32()?, Sizes::read(list)?);
         let [name, extra, comment] = [list.u16()?, list.u16()?, list.u16()?];
         let (disk, _internal, attributes, offset) =
@@ -231,8 +238,10 @@ impl<'a> Listed<'a> {
         let (name, extra) = (list.take(name)?, list.take(extra)?);
         list.take(comment)?;
         let entry = Entry {
+            version,
             flags,
             method,
+            time,
             sizes,
             name,
         };
@@ -264,8 +273,8 @@ impl<'a> Listed<'a> {
 /// Reads the next file, which must be the one that the list names. Returns its bytes.
 fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Vec<u8>> {
     ensure!(entries.take(4)? == HEADER, "it is not where the list says");
-    let _version = entries.u16()?;
-    let (flags, method, _time) = (entries.u16()?, entries.u16()?, entries.u32()?);
+    let version = entries.u16()?;
+    let (flags, method, time) = (entries.u16()?, entries.u16()?, entries.u32()?);
     let mut sizes = Sizes::read(entries)?;
     let [name, extra] = [entries.u16()?, entries.u16()?];
     let name = entries.take(name)?;
@@ -283,14 +292,16 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
         sizes = Sizes::read(entries)?;
     }
     let found = Entry {
+        version,
         flags,
         method,
+        time,
         sizes,
         name,
     };
     ensure!(
         found == listed.entry,
-        "the list has another name, size or checksum for it"
+        "the list has another name, size, checksum, time or version for it"
     );
     let bytes = match method {
         STORED => packed.to_vec(),

@@ -392,5 +392,8 @@ fn counts_whole_checkpoints_without_line_feed() {
     let [problem] = problem_texts(&report)[..] else {
         panic!("{report:?}");
     };
-    assert!(problem.contains("the log is cut after record 1"), "{problem}");
+    assert!(
+        problem.contains("the log is cut after record 1"),
+        "{problem}"
+    );
 }

@@ -349,7 +349,7 @@ fn accepts_a_rotated_file_of_one_unended_record() {
     fs::write(log.beside(files[0]), lines[..2].concat()).unwrap();
     fs::write(log.beside(files[1]), lines[2].trim_end()).unwrap();
     fs::write(&log.path, lines[3..].concat()).unwrap();
-    log.prove(&files, 3);
+    log.assert_proven(&files, 3);
 }
 
 #[test]

@@ -250,11 +250,7 @@ fn refused_bundle_file_changes_nothing() {
             with_key("damaged.tar", "acme.pub"),
             "in it have the digest",
         ),
-        (
-            other,
-            import("air.tar"),
-            "there is a component of that name",
-        ),
+        (other, import("air.tar"), "the component is configured from"),
         (
             String::new(),
             import("missing.tar"),

@@ -83,7 +83,10 @@ fn running_server_follows_changed_components() {
         assert!(has_tool(&mut client, "count_lines"));
         // An added component has no grant.
         let refused = count(&mut client);
-        assert!(refused.to_string().contains("may not read"), "{refused}");
+        assert!(
+            refused.to_string().contains("not allowed to read"),
+            "{refused}"
+        );
         user.append(GRANT);
         wait_until("the grant does not apply", || {
             count(&mut client)["isError"] == false

@@ -158,7 +158,7 @@ fn changed_locks_are_refused() {
                 "names another signer of",
             ),
             case(unsigned, 4, CALL, "is locked as unsigned"),
-            lock_case(&bundle, "", 4, CALL, "needs a `bundle` exactly if"),
+            lock_case(&bundle, "", 4, CALL, "needs a `bundle` if it is signed"),
             lock_case(
                 &signer,
                 format!("{signer}\nunsigned = true"),

@@ -62,6 +62,10 @@ const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
 /// The pause between attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// The maximum number of removed lock files in a row. Guards against: file systems that report that
+/// each open file is removed.
+const MAX_REMOVED: usize = 10;
+
 /// The time after which an unread entry is removed. Guards against: a disk that fills with
 /// each build of a component.
 const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -103,7 +107,7 @@ impl ComponentCache {
         let name = format!("{}.lock", key.0);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = || rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
-        let file = wait_for_lock(opened, FlockOperation::NonBlockingLockExclusive, LOCK_TIME)
+        let file = wait_for_lock(opened, FlockOperation::NonBlockingLockExclusive)
             .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
             .ok()?;
         for other in others {
@@ -111,7 +115,7 @@ impl ComponentCache {
             // compiles.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = || rustix::fs::openat(&other.handle, &name, flags, Mode::empty());
-            let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared, LOCK_TIME);
+            let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared);
         }
         Some(CompileLock {
             folder,
@@ -162,20 +166,21 @@ impl ComponentCache {
 fn wait_for_lock(
     open: impl Fn() -> Result<OwnedFd, Errno>,
     operation: FlockOperation,
-    max_time: Duration,
 ) -> Result<OwnedFd, Errno> {
     let start = Instant::now();
+    let mut removed = 0;
     loop {
         // Opens the file at each attempt, because the other process removes it at the end.
         let file = open()?;
         match flock(&file, operation) {
             Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => return Ok(file),
-            // Another process has the lock, or has just removed the file, so that a third process
-            // could lock a new file with this name. Some file systems always report 0 links.
-            Ok(()) | Err(Errno::WOULDBLOCK) => {}
+            // Another process has just removed the file, so a third process could lock a new file
+            // with this name.
+            Ok(()) => removed += 1,
+            Err(Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error),
         }
-        if start.elapsed() >= max_time {
+        if start.elapsed() >= LOCK_TIME || removed == MAX_REMOVED {
             return Err(Errno::WOULDBLOCK);
         }
         std::thread::sleep(LOCK_PAUSE);

@@ -103,7 +103,7 @@ fn does_not_lock_a_removed_file() {
         }
         Ok(file)
     };
-    wait_for_lock(open, FlockOperation::NonBlockingLockExclusive, LOCK_TIME).unwrap();
+    wait_for_lock(open, FlockOperation::NonBlockingLockExclusive).unwrap();
     assert_eq!(opened.get(), 2);
 }
 
@@ -121,7 +121,7 @@ fn stops_waiting_if_every_open_file_has_no_links() {
         Ok(file)
     };
     let operation = FlockOperation::NonBlockingLockExclusive;
-    let locked = wait_for_lock(open, operation, Duration::ZERO);
+    let locked = wait_for_lock(open, operation);
     assert_eq!(locked.unwrap_err(), Errno::WOULDBLOCK);
 }
 

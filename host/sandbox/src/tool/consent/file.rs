@@ -107,7 +107,10 @@ impl ConsentFile {
         if !matches!(parse_line(last), Ok(None)) {
             let problem = "the last line has no line feed, so it allows nothing";
             let path = self.path();
-            tracing::warn!("{}", Line::new(format_args!("`consent_file` `{path}`: {problem}")));
+            tracing::warn!(
+                "{}",
+                Line::new(format_args!("`consent_file` `{path}`: {problem}"))
+            );
         }
         Ok(Some(text))
     }

@@ -105,12 +105,19 @@ fn logs_refused_requests() {
         let answer = Client::once(server.address, &Request::get(path));
         assert_eq!(answer.status, status, "{path}");
     }
+    let long = Request {
+        line: format!("{}Y /none HTTP/1.1", "X".repeat(64)),
+        ..Request::get("/none")
+    };
+    assert_eq!(Client::once(server.address, &long).status, 404);
     server.signal();
     assert_eq!(server.wait(), Some(0));
     let mut log = String::new();
     let stderr = server.child.stderr.as_mut().unwrap();
     stderr.read_to_string(&mut log).unwrap();
     assert!(log.contains("refused \"GET\" \"/none\": 404"), "{log}");
+    let cut = format!("refused \"{}\" \"/none\": 404", "X".repeat(64));
+    assert!(log.contains(&cut), "{log}");
     assert!(!log.contains("/healthz"), "{log}");
 }
 

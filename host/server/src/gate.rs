@@ -28,9 +28,9 @@ use crate::reply::{
 };
 use crate::slots::ConnectionSlot;
 
-/// The maximum number of characters of a path in the log. Guards against: a peer that floods the
-/// log.
-const MAX_PATH_CHARS: usize = 64;
+/// The maximum number of characters of a method or path in the log. Guards against: a peer that
+/// floods the log.
+const MAX_LOGGED_CHARS: usize = 64;
 
 /// The path of the metrics, which cover all clients.
 pub(crate) const METRICS_PATH: &str = "/metrics";
@@ -289,8 +289,9 @@ pub(crate) async fn count(
         _ => "other",
     };
     let slot = request.extensions().get::<Arc<ConnectionSlot>>().cloned();
-    let method = request.method().clone();
-    let path: String = request.uri().path().chars().take(MAX_PATH_CHARS).collect();
+    let logged = |text: &str| -> String { text.chars().take(MAX_LOGGED_CHARS).collect() };
+    let method = logged(request.method().as_str());
+    let path = logged(request.uri().path());
     let response = if has_unambiguous_framing(request.headers()) {
         tokio::select! {
             // Prefers the refusal of the endpoint, which has the id of the message.
@@ -315,7 +316,7 @@ pub(crate) async fn count(
     let status = response.status();
     metrics.count_response(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {
-        tracing::info!("refused {:?} {path:?}: {status}", method.as_str());
+        tracing::info!("refused {method:?} {path:?}: {status}");
     }
     response
 }

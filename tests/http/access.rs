@@ -55,6 +55,18 @@ fn tools_and_metrics_need_the_token() {
 }
 
 #[test]
+fn connection_survives_refusal_of_large_body() {
+    let token = Token::new(TOKEN).unwrap();
+    let server = serve(options(|options| options.token = Some(token)));
+    let large = Request::post(" ".repeat(1_900_000));
+    // The server refuses the first request before the client has sent all of it.
+    let mut client = Client::connect(server.address);
+    for _ in 0..2 {
+        assert_eq!(client.ask(&large).status, 401);
+    }
+}
+
+#[test]
 fn refuses_other_hosts_and_origins() {
     let server = serve(HttpOptions::default());
     let port = server.address.port();

@@ -1,11 +1,15 @@
-//! Reads the body of a request within its limits.
+//! Reads the body of a request within its limits, and discards the rest of a refused one.
 
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
@@ -20,6 +24,64 @@ const MAX_PIECES: usize = 16 << 10;
 
 /// The number of bytes for which a body may have one more piece. Segments of TCP are larger.
 const BYTES_PER_PIECE: usize = 256;
+
+/// The time in which a refused peer can send the rest of its request, and read the refusal.
+/// Closing with unread bytes would reset the connection, and the peer could not read the refusal.
+pub(crate) const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// The maximum number of bytes that are discarded of a refused request's body. Guards against: a
+/// peer that sends as much as it can.
+const MAX_DISCARDED: usize = 4 << 20;
+
+/// The body of a request. Its rest can be [discarded](discard) after its reader has dropped it.
+#[derive(Clone)]
+pub(crate) struct SharedBody(Arc<Mutex<Body>>);
+
+impl SharedBody {
+    pub(crate) fn new(body: Body) -> Self {
+        Self(Arc::new(Mutex::new(body)))
+    }
+
+    fn body(&self) -> MutexGuard<'_, Body> {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+impl HttpBody for SharedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut *self.body()).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body().size_hint()
+    }
+}
+
+/// Reads and drops the rest of a refused request's body, within limits. Calls `on_piece` after each
+/// piece.
+pub(crate) async fn discard(mut body: SharedBody, on_piece: impl Fn()) {
+    let discarding = async {
+        let mut bytes = 0;
+        while bytes < MAX_DISCARDED
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            // A tiny piece takes as long as a larger one.
+            bytes += frame.data_ref().map_or(0, Bytes::len).max(BYTES_PER_PIECE);
+            on_piece();
+        }
+    };
+    let _ = timeout(REFUSAL_TIME, discarding).await;
+}
 
 /// The reason to refuse a body.
 enum BodyError {
@@ -107,13 +169,8 @@ fn refuse_slow(time: Duration) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::convert::Infallible;
-    use std::pin::Pin;
-    use std::sync::Arc;
-    use std::task::{Context, Poll};
-
-    use axum::body::HttpBody;
-    use http_body::Frame;
 
     use super::*;
     use crate::budget::{Budget, Holder};
@@ -159,13 +216,17 @@ mod tests {
         }
     }
 
-    /// Reads a body of pieces. Returns the number of its bytes, or the status of the refusal.
-    async fn read_pieces(count: usize, size: usize, max_bytes: usize) -> Result<usize, u16> {
-        let body = Body::new(Pieces {
+    fn pieces(count: usize, size: usize) -> Body {
+        Body::new(Pieces {
             size,
             left: count,
             existing: Arc::default(),
-        });
+        })
+    }
+
+    /// Reads a body of pieces. Returns the number of its bytes, or the status of the refusal.
+    async fn read_pieces(count: usize, size: usize, max_bytes: usize) -> Result<usize, u16> {
+        let body = pieces(count, size);
         let limits = HttpLimits {
             body: max_bytes,
             ..HttpLimits::default()
@@ -190,5 +251,21 @@ mod tests {
         assert_eq!(read_pieces(20_000, 1, MAX).await, Err(413));
         // The size of the smallest usual TCP segments.
         assert_eq!(read_pieces(100_000, 536, MAX).await, Ok(53_600_000));
+    }
+
+    #[tokio::test]
+    async fn discards_limited_rest_of_body() {
+        for (count, size, discarded) in [
+            (1_000, 1_000, 1_000),
+            (5_000, 1_024, 4_096),
+            (20_000, 1, 16_384),
+        ] {
+            let body = SharedBody::new(pieces(count + 1, size));
+            // The reader drops the body after its first piece.
+            Body::new(body.clone()).frame().await.unwrap().unwrap();
+            let found = Cell::new(0);
+            discard(body, || found.set(found.get() + 1)).await;
+            assert_eq!(found.get(), discarded, "{count} {size}");
+        }
     }
 }

@@ -31,6 +31,7 @@ use skillhost::Peer;
 use skillhost_identity::CertificateNames;
 
 use crate::HttpLimits;
+use crate::body::REFUSAL_TIME;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::peer_watch::{PeerWatch, ResponseProgress, ResponseState};
@@ -54,9 +55,6 @@ const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 /// The maximum number of refusals that are sent at a time. Further connections over the limit are
 /// closed without one. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
-
-/// The time for a peer to read its refusal.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// The time after the beginning of a shutdown in which the server still accepts connections and
 /// requests. Guards against: requests that arrived before the shutdown and are lost, because the
@@ -447,7 +445,6 @@ async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     let answered = async {
         stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
-        // Closing with unread bytes would reset the connection, and lose the response.
         let mut request = [0; 4096];
         while stream.read(&mut request).await? > 0 {}
         io::Result::Ok(())

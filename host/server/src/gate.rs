@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -19,6 +19,7 @@ use skillhost::Peer;
 use skillhost_identity::{CertificateNames, Client, Clients, Identity, Refusal};
 use tokio_util::sync::CancellationToken;
 
+use crate::body::{self, SharedBody};
 use crate::client;
 use crate::headers::SESSION_ID;
 use crate::host_check::{HostCheck, HostCheckError};
@@ -41,9 +42,9 @@ pub(crate) struct Gate {
     pub(crate) clients: Clients,
 }
 
-/// The mark of a response to a client's request.
+/// The client whose request a response answers.
 #[derive(Clone)]
-struct ForClient;
+struct ForClient(Arc<Client>);
 
 /// Passes a request on, or refuses it.
 pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
@@ -88,8 +89,9 @@ impl Gate {
         }
         match identity {
             Ok(identity) => {
+                let client = ForClient(Arc::clone(&identity.client));
                 let mut response = admit_client(identity, request, next).await;
-                response.extensions_mut().insert(ForClient);
+                response.extensions_mut().insert(client);
                 response
             }
             Err(refusal) => {
@@ -273,6 +275,20 @@ fn has_unambiguous_framing(headers: &HeaderMap) -> bool {
     }
 }
 
+/// Discards the rest of a refused request's body while the refusal is sent. Counts its bytes for
+/// the request's client, if it has one.
+fn discard(body: SharedBody, slot: Option<Arc<ConnectionSlot>>, client: Option<ForClient>) {
+    let on_piece = move || {
+        let Some(slot) = &slot else { return };
+        slot.set_read();
+        match &client {
+            Some(ForClient(client)) => client.count_bytes(slot.take_received()),
+            None => slot.forget_received(),
+        }
+    };
+    tokio::spawn(body::discard(body, on_piece));
+}
+
 /// Counts a response, and logs a refusal. Refuses the request when `abort` is cancelled, whatever
 /// it waits for.
 pub(crate) async fn count(
@@ -292,6 +308,9 @@ pub(crate) async fn count(
     let logged = |text: &str| -> String { text.chars().take(MAX_LOGGED_CHARS).collect() };
     let method = logged(request.method().as_str());
     let path = logged(request.uri().path());
+    let (parts, body) = request.into_parts();
+    let body = SharedBody::new(body);
+    let request = Request::from_parts(parts, Body::new(body.clone()));
     let response = if has_unambiguous_framing(request.headers()) {
         tokio::select! {
             // Prefers the refusal of the endpoint, which has the id of the message.
@@ -305,7 +324,8 @@ pub(crate) async fn count(
             "the only supported transfer encoding is `chunked`\n",
         ))
     };
-    if let Some(slot) = slot.filter(|_| response.extensions().get::<ForClient>().is_none()) {
+    let client = response.extensions().get::<ForClient>().cloned();
+    if let Some(slot) = slot.as_ref().filter(|_| client.is_none()) {
         slot.forget_client();
     }
     let response = if endpoint == "mcp" {
@@ -317,6 +337,11 @@ pub(crate) async fn count(
     metrics.count_response(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {
         tracing::info!("refused {method:?} {path:?}: {status}");
+        // A peer that was too slow gets no more time, and a shutdown does not wait.
+        let may_continue = status != StatusCode::REQUEST_TIMEOUT && !abort.is_cancelled();
+        if may_continue && !body.is_end_stream() {
+            discard(body, slot, client);
+        }
     }
     response
 }

@@ -392,13 +392,18 @@ impl ConnectionSlot {
 
     /// Marks that the last request came from no client, and has its response.
     ///
-    /// On a connection from a trusted proxy, this also discards the number of received bytes. The
-    /// next request may come from another peer, and these bytes must not count for its client.
+    /// This also [forgets](Self::forget_received) the number of received bytes.
     pub(crate) fn forget_client(&self) {
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Answered, event);
             entry.client = None;
         });
+        self.forget_received();
+    }
+
+    /// Discards the number of received bytes if the connection is from a trusted proxy. The next
+    /// request may come from another peer, and these bytes must not count for its client.
+    pub(crate) fn forget_received(&self) {
         if self.peer.is_none() {
             self.take_received();
         }

@@ -165,20 +165,20 @@ impl Acceptor {
         slot: Arc<ConnectionSlot>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let gauge = ConnectionGauge::new(Arc::clone(&self.metrics));
+        let deadline = Instant::now() + self.limits.header_time;
         let connection = HttpConnection {
             router: self.router.clone(),
             limits: self.limits.clone(),
             peer,
             slot: Arc::clone(&slot),
+            deadline,
             end: self.shutdown.child_token(),
             shutdown: self.shutdown.clone(),
         };
         let runtime = self.runtime.clone();
         let tls = self.tls.clone();
-        let (header_time, shutdown) = (self.limits.header_time, self.shutdown.clone());
+        let shutdown = self.shutdown.clone();
         let served = async move {
-            let deadline = Instant::now() + header_time;
-            let tls = tls.map(|tls| Handshake { tls, deadline });
             let is_probe = tokio::select! {
                 // Reads what has arrived before the connection is closed.
                 biased;
@@ -228,6 +228,9 @@ struct HttpConnection {
     limits: HttpLimits,
     peer: Peer,
     slot: Arc<ConnectionSlot>,
+    /// The time at which the connection ends if its first request has not arrived. Guards against:
+    /// a peer that never completes its handshake or its request.
+    deadline: Instant,
     /// The token that ends the connection's streams, and the connection after its current request.
     end: CancellationToken,
     /// The token of the server's shutdown, which cancels `end` too.
@@ -240,15 +243,8 @@ async fn end_of_grace(shutdown: &CancellationToken) {
     tokio::time::sleep(SHUTDOWN_GRACE).await;
 }
 
-/// A TLS handshake that has not begun.
-struct Handshake {
-    tls: Arc<Tls>,
-    /// The time at which the handshake fails. Guards against: a peer that never completes it.
-    deadline: Instant,
-}
-
 impl HttpConnection {
-    async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
+    async fn serve(self, stream: Stream, tls: Option<Arc<Tls>>, keep_alive: bool) {
         // Most responses are small.
         stream.set_no_delay();
         let watched = match stream.second_handle() {
@@ -266,10 +262,17 @@ impl HttpConnection {
             stream.has_unwritten(),
             stream.written(),
         );
+        let (slot, deadline) = (Arc::clone(&self.slot), self.deadline);
+        let too_slow = async {
+            if timeout_at(deadline, slot.requested()).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+            tracing::info!("the connection ended: its first request took too long");
+        };
         let served = async {
             match tls {
                 None => self.answer(stream, None, progress, keep_alive).await,
-                Some(handshake) => self.answer_over_tls(stream, handshake, progress).await,
+                Some(tls) => self.answer_over_tls(stream, tls, progress).await,
             }
         };
         tokio::select! {
@@ -277,23 +280,23 @@ impl HttpConnection {
             biased;
             () = watch.gone() => {}
             () = served => {}
+            () = too_slow => {}
         }
     }
 
     async fn answer_over_tls(
         self,
         stream: WriteTimeout<Stream>,
-        handshake: Handshake,
+        tls: Arc<Tls>,
         progress: ResponseProgress,
     ) {
-        let tls = handshake.tls;
         let accepting = tls.acceptor().accept(stream);
         let accepted = tokio::select! {
-            accepted = timeout_at(handshake.deadline, accepting) => accepted,
+            accepted = accepting => accepted,
             () = end_of_grace(&self.shutdown) => return,
         };
         match accepted {
-            Ok(Ok(stream)) => {
+            Ok(stream) => {
                 let chain = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
                 let certificate = chain.as_deref().map(|chain| tls.verify(chain));
                 if certificate.as_ref().is_some_and(Option::is_none) {
@@ -318,8 +321,7 @@ impl HttpConnection {
                     () = ending => {}
                 }
             }
-            Ok(Err(error)) => tracing::info!("the connection ended in its handshake: {error}"),
-            Err(_) => tracing::info!("the connection ended: its handshake took too long"),
+            Err(error) => tracing::info!("the connection ended in its handshake: {error}"),
         }
     }
 
@@ -341,6 +343,7 @@ impl HttpConnection {
             slot,
             end,
             shutdown,
+            ..
         } = self;
         let end_of_streams = end.clone();
         let service_progress = progress.clone();
@@ -450,4 +453,36 @@ async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
         io::Result::Ok(())
     };
     let _ = timeout(REFUSAL_TIME, answered).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn first_byte_does_not_extend_time_for_request() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap());
+        let (peer, accepted) = tokio::join!(peer, listener.accept());
+        let (stream, address) = accepted.unwrap();
+        let mut peer = peer.unwrap();
+        peer.write_all(b"P").await.unwrap();
+        let address = Peer::Address(address);
+        let slots = ConnectionSlots::new(8, 0, &[]).unwrap();
+        let connection = HttpConnection {
+            router: Router::new(),
+            limits: HttpLimits::default(),
+            peer: address,
+            slot: Arc::new(slots.acquire(address).unwrap()),
+            deadline: Instant::now(),
+            end: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
+        };
+        let served = connection.serve(Stream::Tcp(stream), None, true);
+        // The default `header_time` is longer.
+        let ended = timeout(Duration::from_secs(20), served).await;
+        ended.expect("the connection is still open");
+    }
 }

@@ -125,6 +125,8 @@ pub(crate) struct ConnectionSlot {
     id: u64,
     peer: Option<Peer>,
     evicted: CancellationToken,
+    /// Cancelled when the first request has arrived.
+    requested: CancellationToken,
     /// The number of received bytes that are not yet counted for a client.
     uncounted: AtomicUsize,
     /// The number of bytes received since the last request or part of a body.
@@ -203,6 +205,7 @@ impl ConnectionSlots {
             id,
             peer,
             evicted,
+            requested: CancellationToken::new(),
             uncounted: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
         })
@@ -352,6 +355,11 @@ impl ConnectionSlot {
         self.evicted.cancelled().await;
     }
 
+    /// Waits until the first request has arrived.
+    pub(crate) async fn requested(&self) {
+        self.requested.cancelled().await;
+    }
+
     /// Returns the peer whose limits the connection counts against, or `None` for a trusted proxy.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
@@ -384,6 +392,7 @@ impl ConnectionSlot {
     /// Marks that a whole request has arrived. The protection by the previous request lasts until
     /// this one is checked, so that no new connection takes the slot in between.
     pub(crate) fn set_requested(&self) {
+        self.requested.cancel();
         self.set_read();
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Asking, event);

@@ -14,6 +14,10 @@ use crate::values;
 /// with every progress report.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
+/// The maximum size of a URI as it is sent, with its quotes and escapes, in bytes. It is more than
+/// any file's. Guards against: a URI as large as a message, which errors of rmcp repeat.
+const MAX_URI_BYTES: usize = 256 << 10;
+
 /// The maximum number of values in a message, twice as many as the arguments of a tool may have.
 /// Guards against: a small message that takes much memory.
 const MAX_VALUES: usize = 20_000;
@@ -47,9 +51,9 @@ pub enum Excess {
         MAX_VALUES
     )]
     Values,
-    /// The label with this name is too long.
-    #[error("{0} may have at most {max} bytes", max = MAX_LABEL_BYTES)]
-    Label(&'static str),
+    /// The text with this name may have at most this number of bytes.
+    #[error("{0} may have at most {1} bytes")]
+    Label(&'static str, usize),
     /// The id of the message is a number that rmcp cannot hold, or that changes once it is read and
     /// written again, such as `1.0000000000000001`. The response would have the id of another
     /// request.
@@ -140,9 +144,9 @@ fn is_listen(message: RawJson<'_>) -> bool {
 /// every value of a repeated key, because the parser may use any of them.
 fn find_excess(object: RawJson<'_>, limits: &ObjectLimits) -> Option<Excess> {
     object.members().find_map(|(key, value)| {
-        let label = limits.labels.iter().find(|(name, _)| *name == key);
-        if let Some((_, title)) = label {
-            return (value.get().len() > MAX_LABEL_BYTES).then_some(Excess::Label(title));
+        let label = limits.labels.iter().find(|(name, ..)| *name == key);
+        if let Some((_, title, max)) = label {
+            return (value.get().len() > *max).then_some(Excess::Label(title, *max));
         }
         let (_, inner) = limits.inner.filter(|(name, _)| *name == key)?;
         let count = || values::count(value.get().as_bytes());
@@ -155,8 +159,9 @@ fn find_excess(object: RawJson<'_>, limits: &ObjectLimits) -> Option<Excess> {
 
 /// The limits on one object of a message.
 struct ObjectLimits {
-    /// The keys of its labels, with their titles in an error message.
-    labels: &'static [(&'static str, &'static str)],
+    /// The keys of its labels and URIs, with their titles in an error message, and the maximum
+    /// number of their bytes.
+    labels: &'static [(&'static str, &'static str, usize)],
     /// The key of a nested object that has limits too, and these limits.
     inner: Option<(&'static str, &'static ObjectLimits)>,
     /// The maximum number of values in it, if it has a limit of its own.
@@ -164,7 +169,7 @@ struct ObjectLimits {
 }
 
 const MESSAGE: ObjectLimits = ObjectLimits {
-    labels: &[("id", "a request's `id`")],
+    labels: &[("id", "a request's `id`", MAX_LABEL_BYTES)],
     inner: Some(("params", &PARAMS)),
     max_values: None,
 };
@@ -172,15 +177,16 @@ const MESSAGE: ObjectLimits = ObjectLimits {
 const PARAMS: ObjectLimits = ObjectLimits {
     // The labels of notifications. Those of requests are in `_meta`.
     labels: &[
-        ("requestId", "a `requestId`"),
-        ("progressToken", "a `progressToken`"),
+        ("requestId", "a `requestId`", MAX_LABEL_BYTES),
+        ("progressToken", "a `progressToken`", MAX_LABEL_BYTES),
+        ("uri", "a `uri`", MAX_URI_BYTES),
     ],
     inner: Some(("_meta", &META)),
     max_values: None,
 };
 
 const META: ObjectLimits = ObjectLimits {
-    labels: &[("progressToken", "a `progressToken`")],
+    labels: &[("progressToken", "a `progressToken`", MAX_LABEL_BYTES)],
     inner: None,
     max_values: Some(MAX_META_VALUES),
 };
@@ -306,6 +312,17 @@ mod tests {
         ] {
             assert_fits(&message, true);
         }
+    }
+
+    #[test]
+    fn refuses_long_uri_only() {
+        let message = |bytes: usize| {
+            let uri = "x".repeat(bytes - 2);
+            format!(r#"{{"id":1,"method":"skills/get","params":{{"uri":"{uri}"}}}}"#)
+        };
+        assert_fits(&message(MAX_URI_BYTES), true);
+        let excess = check(message(MAX_URI_BYTES + 1).as_bytes()).unwrap_err();
+        assert_eq!(excess.to_string(), "a `uri` may have at most 262144 bytes");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! left, it answers with an error.
 
 use std::num::NonZero;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::available_parallelism;
@@ -16,10 +17,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::message_limits;
 
-/// The smallest size of an answer that waits for a turn before it is serialized, in bytes. One MiB
-/// takes some milliseconds. Guards against: large answers that occupy all threads while small ones
-/// wait.
+/// The smallest size of an answer that waits for a turn before it is serialized, in bytes of JSON.
+/// One MiB takes some milliseconds. Guards against: large answers that occupy all threads while
+/// small ones wait.
 const LARGE_ANSWER: usize = 1 << 20;
+
+/// The maximum number of bytes of JSON for one byte of an answer. Escapes make a byte at most seven
+/// in a text that is JSON already, and six in structured content.
+const MAX_JSON_PER_BYTE: usize = 16;
 
 /// The turns in which large messages are parsed and large answers are serialized: one for every
 /// two processors.
@@ -38,6 +43,9 @@ pub struct JsonTurn {
     _shared: OwnedSemaphorePermit,
     _client_limit: OwnedSemaphorePermit,
 }
+
+/// A future that waits for a turn.
+pub type TurnWait = Pin<Box<dyn Future<Output = Option<JsonTurn>> + Send>>;
 
 impl Default for JsonTurns {
     fn default() -> Self {
@@ -89,8 +97,12 @@ pub struct AnswerLease {
 /// The turn of one answer, until it is dropped.
 struct AnswerTurn {
     turns: JsonTurns,
-    /// `None` before the turn has come.
+    /// `None` before the turn has come, and if the response is a stream.
     turn: Option<JsonTurn>,
+    /// True if the response is a stream.
+    is_stream: bool,
+    /// True once a large answer was announced.
+    is_large: bool,
 }
 
 struct HeldBytes {
@@ -115,7 +127,12 @@ impl AnswerLease {
 
     /// Makes the request's message and the answer wait for one of these turns, if they are large.
     pub fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
-        *self.turn() = Some(AnswerTurn { turns, turn: None });
+        *self.turn() = Some(AnswerTurn {
+            turns,
+            turn: None,
+            is_stream: false,
+            is_large: false,
+        });
         self
     }
 
@@ -127,9 +144,36 @@ impl AnswerLease {
         turns.acquire().await
     }
 
-    /// Ends the turn of the answer, which is serialized now, or is a stream and needs no turn.
+    /// Ends the turn of the answer, which is serialized now.
     pub fn end_turn(&self) {
         *self.turn() = None;
+    }
+
+    /// Marks the response as a stream, and ends the turn of the answer. The stream takes a [turn
+    /// for each message](Self::turn_for_message) instead. Guards against: a client that does not
+    /// read earlier messages, so that the answer keeps its turn.
+    pub fn begin_stream(&self) {
+        if let Some(answer) = &mut *self.turn() {
+            answer.turn = None;
+            answer.is_stream = true;
+        }
+    }
+
+    /// Marks that a large answer is coming.
+    pub fn announce_large(&self) {
+        if let Some(answer) = &mut *self.turn() {
+            answer.is_large = true;
+        }
+    }
+
+    /// Returns a future that waits for the turn in which the next message of a stream is
+    /// serialized. Returns `None` if that message is not large.
+    pub fn turn_for_message(&self) -> Option<TurnWait> {
+        let answer = self.turn();
+        let waiting = answer.as_ref();
+        let waiting = waiting.filter(|answer| answer.is_stream && answer.is_large)?;
+        let turns = waiting.turns.clone();
+        Some(Box::pin(async move { turns.acquire().await }))
     }
 
     /// Returns the turns, if the answer needs one of them and has none yet.
@@ -188,28 +232,66 @@ impl LeaseHandle {
         Self(http.or_else(stdio).cloned())
     }
 
-    /// Reserves memory for a complete answer, and waits for its turn.
+    /// Reserves memory for an answer with this many bytes of JSON, and waits for its turn.
     pub(crate) async fn reserve_and_wait(&self, bytes: usize) -> Result<(), ErrorData> {
         self.reserve(bytes)?;
         self.wait_for_turn(bytes).await;
         Ok(())
     }
 
-    /// Waits for the turn of an answer, if it is large. The answer keeps its turn until its
-    /// transport [ends](AnswerLease::end_turn) it.
-    pub(crate) async fn wait_for_turn(&self, bytes: usize) {
-        let lease = || self.0.as_ref().and_then(Weak::upgrade);
-        let turns = lease().and_then(|lease| lease.turns_to_wait_for());
-        let Some(turns) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
-            return;
-        };
-        // Holds no lease while waiting, so that a client that goes away frees its bytes.
-        let turn = turns.acquire().await;
-        if let Some(lease) = lease()
-            && let Some(answer_turn) = &mut *lease.turn()
-        {
-            answer_turn.turn = turn;
+    /// Reserves memory for the JSON of an answer whose texts have `bytes` bytes, and waits for its
+    /// turn. Calls `json_bytes`, which counts the JSON, unless the answer is small.
+    pub(crate) async fn reserve_json_and_wait(
+        &self,
+        bytes: usize,
+        json_bytes: impl FnOnce() -> usize,
+    ) -> Result<(), ErrorData> {
+        if bytes < LARGE_ANSWER / MAX_JSON_PER_BYTE {
+            return Ok(());
         }
+        if bytes < LARGE_ANSWER {
+            return self.reserve_and_wait(json_bytes()).await;
+        }
+        // Counting the JSON of a large text takes long, too.
+        let turn = self.acquire_turn(bytes).await;
+        self.reserve(json_bytes())?;
+        self.keep_turn(turn);
+        Ok(())
+    }
+
+    /// Waits for the turn of an answer with this many bytes of JSON, if it is large. The answer
+    /// keeps its turn until its transport [ends](AnswerLease::end_turn) it.
+    pub(crate) async fn wait_for_turn(&self, bytes: usize) {
+        let turn = self.acquire_turn(bytes).await;
+        self.keep_turn(turn);
+    }
+
+    /// Waits for a turn. Returns `None` if the answer is not large, or has its turn already.
+    async fn acquire_turn(&self, bytes: usize) -> Option<JsonTurn> {
+        if bytes < LARGE_ANSWER {
+            return None;
+        }
+        // Holds no lease while waiting, so that a client that goes away frees its bytes.
+        let turns = {
+            let lease = self.lease()?;
+            lease.announce_large();
+            lease.turns_to_wait_for()?
+        };
+        turns.acquire().await
+    }
+
+    /// Gives the answer its turn. Drops the turn if the response is a stream.
+    fn keep_turn(&self, turn: Option<JsonTurn>) {
+        if let (Some(turn), Some(lease)) = (turn, self.lease())
+            && let Some(answer) = &mut *lease.turn()
+            && !answer.is_stream
+        {
+            answer.turn = Some(turn);
+        }
+    }
+
+    fn lease(&self) -> Option<Arc<AnswerLease>> {
+        self.0.as_ref().and_then(Weak::upgrade)
     }
 
     /// Reserves memory for an answer. Returns the error to send instead if too little is
@@ -229,7 +311,7 @@ impl LeaseHandle {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::{Pin, pin};
+    use std::pin::pin;
     use std::task::{Context, Waker};
 
     use super::*;
@@ -255,6 +337,49 @@ mod tests {
         handle.reserve_and_wait(LARGE_ANSWER).await.unwrap();
         assert_eq!(turns.shared.available_permits(), 0);
         assert!(handle.reserve_and_wait(2 * LARGE_ANSWER + 1).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn json_of_answer_decides_about_its_turn() {
+        const HALF: usize = LARGE_ANSWER / 2;
+        for (bytes, json_bytes, takes_turn) in [
+            (HALF, LARGE_ANSWER - 1, false),
+            (HALF, LARGE_ANSWER, true),
+            (LARGE_ANSWER, LARGE_ANSWER, true),
+        ] {
+            let turns = JsonTurns::new(1);
+            let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER);
+            let lease = lease.with_turns(turns.clone());
+            let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+            let waited = handle.reserve_json_and_wait(bytes, || json_bytes).await;
+            assert!(waited.is_ok(), "{bytes} {json_bytes}");
+            let has_turn = turns.shared.available_permits() == 0;
+            assert_eq!(has_turn, takes_turn, "{bytes} {json_bytes}");
+            // The memory is that of the JSON.
+            let refused = handle.reserve_json_and_wait(bytes, || 3 * LARGE_ANSWER);
+            assert!(refused.await.is_err(), "{bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_of_stream_take_their_own_turns() {
+        let turns = JsonTurns::new(1);
+        let free = || turns.shared.available_permits();
+        let lease = AnswerLease::new(|_| true).with_turns(turns.clone());
+        let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+        handle.wait_for_turn(LARGE_ANSWER).await;
+        assert!(free() == 0 && lease.turn_for_message().is_none());
+        lease.begin_stream();
+        assert_eq!(free(), 1);
+        handle.wait_for_turn(LARGE_ANSWER).await;
+        assert_eq!(free(), 1);
+        for _ in 0..2 {
+            let turn = lease.turn_for_message().unwrap().await;
+            assert!(turn.is_some() && free() == 0);
+        }
+        let small = AnswerLease::new(|_| true).with_turns(turns.clone());
+        small.begin_stream();
+        assert!(small.turn_for_message().is_none());
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl<'a> ClientView<'a> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_answer_lease(self, answer: LeaseHandle) -> Self {
+        Self { answer, ..self }
+    }
+
     /// Returns the caller of the request. Its calls keep the turn of the request until all work
     /// for them has ended.
     pub(crate) fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {

@@ -199,7 +199,11 @@ pub(crate) async fn read(
     let (typed, bytes) = view.run(Guest::BuiltIn, call).await??;
     let (media_type, contents) =
         typed.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
-    lease.wait_for_turn(bytes).await;
+    let counted_bytes = || match &contents {
+        Contents::Text(text) => json_bytes(text),
+        Contents::Binary(_) => bytes,
+    };
+    lease.reserve_json_and_wait(bytes, counted_bytes).await?;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),
         Contents::Binary(bytes) => {

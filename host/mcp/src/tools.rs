@@ -107,29 +107,34 @@ pub(crate) async fn call(
                 let note = view.run(Guest::ThirdParty, writing).await.ok().flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
-            lease.wait_for_turn(bytes).await;
+            let json_bytes = || page::json_bytes(&result);
+            lease.reserve_json_and_wait(bytes, json_bytes).await?;
             Ok(result)
         }
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
         }
-        Err(error) => {
-            lease.reserve(error.model_text().len())?;
-            Ok(failed_result(view, error, &bound).await)
-        }
+        Err(error) => failed_result(view, error, &bound).await,
     }
 }
 
-/// Converts a failed call to a result. Its help reads folders, which would delay messages on
-/// the threads of the protocol and of built-in tools.
+/// Converts a failed call to a result, and waits for its turn. Its help reads folders, which would
+/// delay messages on the threads of the protocol and of built-in tools.
 async fn failed_result(
     view: &ClientView<'_>,
     error: CallError,
     bound: &AnswerBound,
-) -> CallToolResult {
-    let texts = bounded(error.model_text(), &bound.of_error());
+) -> Result<CallToolResult, ErrorData> {
+    let lease = view.answer_lease();
+    let text = error.model_text();
+    let bytes = text.len();
+    lease.reserve(bytes)?;
+    let texts = bounded(text, &bound.of_error());
     let help = view.run_blocking(move || error.model_help().map(str::to_owned));
-    failure(texts.chain(help.await.unwrap_or_default()))
+    let result = failure(texts.chain(help.await.unwrap_or_default()));
+    let json_bytes = || page::json_bytes(&result);
+    lease.reserve_json_and_wait(bytes, json_bytes).await?;
+    Ok(result)
 }
 
 /// Records a call with unreadable parameters as refused. Returns the error to send: `error`, unless
@@ -256,7 +261,7 @@ mod tests {
     use skillhost_sandbox::tool::Help;
 
     use super::*;
-    use crate::answer_lease::AnswerLease;
+    use crate::answer_lease::{AnswerLease, JsonTurns};
     use crate::live::LiveHost;
 
     fn output(details: &str) -> Output {
@@ -280,13 +285,36 @@ mod tests {
             Some(format!("on the same thread: {is_same}"))
         });
         let view = ClientView::without_client(&live);
-        let result = failed_result(&view, CallError::Failed(error), &AnswerBound::default()).await;
+        let bound = AnswerBound::default();
+        let result = failed_result(&view, CallError::Failed(error), &bound);
+        let result = result.await.unwrap();
         let texts = result
             .content
             .iter()
             .map(|block| &*block.as_text().unwrap().text);
         let texts: Vec<&str> = texts.collect();
         assert_eq!(texts, ["no such file", "on the same thread: false"]);
+    }
+
+    #[tokio::test]
+    async fn large_failure_takes_turn() {
+        let live = LiveHost::new(HostBuilder::default());
+        let message = vec![b' '; 1 << 20];
+        for (text, takes_turn) in [
+            ("x".repeat(1 << 20), true),
+            ("\u{1}".repeat(1 << 18), true),
+            ("x".repeat(1 << 18), false),
+        ] {
+            let lease = AnswerLease::new(|_| true).with_turns(JsonTurns::default());
+            let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+            let view = ClientView::without_client(&live).with_answer_lease(handle);
+            let error = CallError::Failed(Failure::new(FailureKind::Failed, text));
+            let result = failed_result(&view, error, &AnswerBound::default()).await;
+            assert!(result.is_ok());
+            // An answer with a turn needs none to parse its message.
+            let has_turn = lease.turn_to_parse(&message).await.is_none();
+            assert_eq!(has_turn, takes_turn);
+        }
     }
 
     #[test]

@@ -309,16 +309,18 @@ impl<S: ServerHandler> Endpoint<S> {
         let mut response = refusal_into_error(response, || request_id(&message.body)).await;
         // A response of known length is not a stream. It becomes a refusal if the budget has too
         // few bytes for it, or had too few when rmcp made the answer.
-        if let Some(length) = response.body().size_hint().exact()
-            && !resources.answer_lease.reserve_answer(length)
-        {
-            tracing::info!(
-                "dropped an answer: the budget `answers` in `[http]` has too few bytes left"
-            );
-            return refusal_into_error(busy("answers"), || request_id(&message.body)).await;
+        match response.body().size_hint().exact() {
+            Some(length) if !resources.answer_lease.reserve_answer(length) => {
+                tracing::info!(
+                    "dropped an answer: the budget `answers` in `[http]` has too few bytes left"
+                );
+                return refusal_into_error(busy("answers"), || request_id(&message.body)).await;
+            }
+            // Another large answer may be serialized now.
+            Some(_) => resources.answer_lease.end_turn(),
+            // The messages of a stream are serialized later.
+            None => resources.answer_lease.begin_stream(),
         }
-        // Another large answer may be serialized now: this one is complete, or is a stream.
-        resources.answer_lease.end_turn();
         drop(message.body);
         if let (StatusCode::OK, Some(id)) = (response.status(), message.session_id) {
             response.headers_mut().insert(SESSION_ID, id);
@@ -447,11 +449,16 @@ fn request_id(body: &[u8]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::pin::pin;
+    use std::pin::{Pin, pin};
+    use std::sync::Weak;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Waker};
 
     use axum::http::header::HOST;
+    use axum::http::request::Parts;
+    use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken};
     use rmcp::service::{RequestContext, RoleServer};
+    use skillhost_mcp::answer_lease::AnswerLease;
     use tokio::task::yield_now;
 
     use super::*;
@@ -469,6 +476,29 @@ mod tests {
         }
     }
 
+    /// A handler that answers a ping with an announced large message of a stream.
+    struct Streamer;
+
+    impl ServerHandler for Streamer {
+        async fn ping(&self, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+            let parts = context.extensions.get::<Parts>().unwrap();
+            let lease = parts.extensions.get::<Weak<AnswerLease>>().unwrap();
+            lease.upgrade().unwrap().announce_large();
+            let token = ProgressToken(NumberOrString::Number(1));
+            let report = ProgressNotificationParam::new(token, 1.0);
+            context.peer.notify_progress(report).await.unwrap();
+            std::future::pending().await
+        }
+    }
+
+    async fn endpoint<S: ServerHandler>(
+        handler: impl Fn() -> std::io::Result<S> + Send + Sync + 'static,
+    ) -> Arc<Endpoint<S>> {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(address, HttpOptions::default()).await.unwrap();
+        server.endpoint(handler, &CancellationToken::new())
+    }
+
     /// Returns a request with this many blanks at the start of its body.
     fn ping(blanks: usize) -> Request {
         let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
@@ -482,11 +512,9 @@ mod tests {
 
     #[tokio::test]
     async fn parses_large_messages_in_turns() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(address, HttpOptions::default()).await.unwrap();
         let pings = PingCounter::default();
         let handler = pings.clone();
-        let endpoint = server.endpoint(move || Ok(handler.clone()), &CancellationToken::new());
+        let endpoint = endpoint(move || Ok(handler.clone())).await;
         let turns = take_turns(&endpoint.responses, &Holder::Anybody);
         let count = turns.len();
         let mut first_answer = pin!(async {
@@ -515,6 +543,24 @@ mod tests {
         drop(turns);
         until_pinged(2).await;
         // A turn ends before the message is handled.
+        assert_eq!(
+            take_turns(&endpoint.responses, &Holder::Anybody).len(),
+            count
+        );
+    }
+
+    #[tokio::test]
+    async fn serializes_large_messages_of_stream_in_turns() {
+        let endpoint = endpoint(|| Ok(Streamer)).await;
+        let turns = take_turns(&endpoint.responses, &Holder::Anybody);
+        let count = turns.len();
+        let mut body = endpoint.answer(ping(0)).await.into_body();
+        let mut task = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut task).is_pending());
+        drop(turns);
+        let message = body.frame().await.unwrap().unwrap();
+        assert!(message.is_data());
+        // The turn has ended, although the message is not sent.
         assert_eq!(
             take_turns(&endpoint.responses, &Holder::Anybody).len(),
             count

@@ -18,7 +18,7 @@ use crate::FINAL_WRITE_TIME;
 use crate::budget::Lease;
 use crate::sessions::CancellableRequest;
 use crate::slots::Protection;
-use skillhost_mcp::answer_lease::AnswerLease;
+use skillhost_mcp::answer_lease::{AnswerLease, TurnWait};
 
 /// The resources that a request holds until the last byte of its response is written.
 pub(crate) struct RequestResources {
@@ -35,6 +35,8 @@ pub(crate) struct RequestResources {
 pub(crate) struct ResponseBody {
     body: Body,
     end: ResponseEnd,
+    /// The wait for the turn of the next message, if that message may be large.
+    turn: Option<TurnWait>,
     resources: Arc<RequestResources>,
 }
 
@@ -44,8 +46,26 @@ impl ResponseBody {
         Body::new(Self {
             body,
             end,
+            turn: None,
             resources,
         })
+    }
+
+    /// Polls the next part of the body. A large message of a stream is serialized in a turn, which
+    /// ends before the message is sent.
+    fn poll_part(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.turn.is_none() {
+            self.turn = self.resources.answer_lease.turn_for_message();
+        }
+        let _turn = match &mut self.turn {
+            Some(turn) => ready!(turn.as_mut().poll(context)),
+            None => None,
+        };
+        self.turn = None;
+        Pin::new(&mut self.body).poll_frame(context)
     }
 }
 
@@ -106,7 +126,7 @@ impl HttpBody for ResponseBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+        let Poll::Ready(frame) = self.poll_part(context) else {
             let end = ready!(self.end.as_mut().poll(context));
             return Poll::Ready(end.err().map(|error| Err(axum::Error::new(error))));
         };

@@ -35,7 +35,7 @@ use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 use tokio_rustls::TlsConnector;
 
-use crate::client::EgressClient;
+use crate::client::{EgressClient, MAX_COMPONENT_REQUESTS};
 use crate::forward::Sender;
 use crate::issuer::Issuers;
 use crate::policy::NetworkGrant;
@@ -59,8 +59,9 @@ const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 /// fails at each start.
 const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
-/// The maximum number of names that are resolved for a component at the same time.
-const MAX_RESOLVING: usize = 16;
+/// The maximum number of names that are resolved for a component at the same time: one for each of
+/// its requests.
+const MAX_RESOLVING: usize = MAX_COMPONENT_REQUESTS;
 
 /// The maximum size of a message about the start of the process, in bytes.
 const MAX_START_BYTES: usize = 4 << 10;
@@ -491,9 +492,9 @@ mod tests {
         };
         let resolvers = settings.sender().unwrap().resolvers;
         let slots = |name: &str| Arc::clone(&resolvers[name].slots);
-        let all = slots("a.wasm").try_acquire_many_owned(16).unwrap();
+        let all = slots("a.wasm").try_acquire_many_owned(64).unwrap();
         assert_eq!(slots("a.wasm").available_permits(), 0);
-        assert_eq!(slots("b.wasm").available_permits(), 16);
+        assert_eq!(slots("b.wasm").available_permits(), 64);
         drop(all);
     }
 }

@@ -629,7 +629,7 @@ impl Registry {
                     }
                 })?;
                 ensure!(
-                    !token.is_empty() && token.bytes().all(|c| c.is_ascii_graphic()),
+                    token.bytes().all(|c| c.is_ascii_graphic()),
                     "the token service sent an invalid token"
                 );
                 Ok(format!("Bearer {token}"))
@@ -729,7 +729,9 @@ impl Registry {
         );
         let bytes = read_bounded(response.body_mut(), MAX_TOKEN)?;
         let response: Option<TokenResponse> = serde_json::from_slice(&bytes).ok();
-        let token = response.and_then(|it| it.token.or(it.access_token));
+        let tokens = response.map(|it| [it.token, it.access_token]);
+        let mut tokens = tokens.into_iter().flatten().flatten();
+        let token = tokens.find(|token| !token.is_empty());
         token.context("the token service sent no token")
     }
 }

@@ -505,6 +505,7 @@ fn reads_token_of_any_form_for_any_order_of_challenges() {
         (r#"{"token": "good"}"#, false),
         (r#"{"access_token": "good"}"#, true),
         (r#"{"token": null, "access_token": "good"}"#, false),
+        (r#"{"token": "", "access_token": "good"}"#, false),
         (both, false),
     ] {
         let setup = Setup::new();

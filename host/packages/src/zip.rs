@@ -49,6 +49,10 @@ const ENDS: [&[u8]; 3] = [END, ZIP64_END, ZIP64_LOCATOR];
 /// The number of bytes at the end in which unzipper takes the first end record.
 const FIRST_END_BYTES: usize = 80;
 
+/// The maximum size of the extra fields before a file, in bytes. Programs write at most 36. A list
+/// and an end record have 76.
+const MAX_EXTRA: u16 = 64;
+
 /// A flag: the file has a data descriptor.
 const HAS_DATA_DESCRIPTOR: u16 = 1 << 3;
 
@@ -236,7 +240,7 @@ impl<'a> Listed<'a> {
         let (disk, _internal, attributes, offset) =
             (list.u16()?, list.u16()?, list.u32()?, list.u32()?);
         let (name, extra) = (list.take(name)?, list.take(extra)?);
-        list.take(comment)?;
+        let comment = list.take(comment)?;
         let entry = Entry {
             version,
             flags,
@@ -255,6 +259,11 @@ impl<'a> Listed<'a> {
         ensure!(
             flags & IS_UTF8 != 0 || name.is_ascii(),
             "the name `{shown}` is not marked as UTF-8"
+        );
+        // libzip skips a list with another comment, and reads that of an archive within this one.
+        ensure!(
+            comment.iter().all(|c| matches!(c, b' '..=b'~')),
+            "the comment of `{shown}` has characters other than printable ASCII"
         );
         let is_folder = name.ends_with(b"/");
         let kind = attributes >> 16 & TYPE;
@@ -278,6 +287,11 @@ fn read_file(listed: &Listed<'_>, entries: &mut Fields<'_>) -> anyhow::Result<Ve
     let mut sizes = Sizes::read(entries)?;
     let [name, extra] = [entries.u16()?, entries.u16()?];
     let name = entries.take(name)?;
+    // libzip prefers a list in it to the real one, if it has more bytes.
+    ensure!(
+        extra <= MAX_EXTRA,
+        "it has extra fields of more than {MAX_EXTRA} bytes"
+    );
     check_extra(entries.take(extra)?)?;
     let packed = entries.take(listed.entry.sizes.packed)?;
     if flags & HAS_DATA_DESCRIPTOR != 0 {

@@ -337,8 +337,10 @@ pub(crate) async fn count(
     metrics.count_response(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {
         tracing::info!("refused {method:?} {path:?}: {status}");
-        // A peer that was too slow gets no more time, and a shutdown does not wait.
-        let may_continue = status != StatusCode::REQUEST_TIMEOUT && !abort.is_cancelled();
+        // A peer that was too slow gets no more time, and a shutdown does not wait. The thread for
+        // probes reads no bodies.
+        let may_continue =
+            endpoint == "mcp" && status != StatusCode::REQUEST_TIMEOUT && !abort.is_cancelled();
         if may_continue && !body.is_end_stream() {
             discard(body, slot, client);
         }

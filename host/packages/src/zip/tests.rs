@@ -334,6 +334,12 @@ fn refuses_hostile_files() {
             x().change_both(|it| it.extra = b"U".to_vec()),
             "ends too early",
         ),
+        (
+            x().with(|it| it.header.extra = [&b"UT\x3d\x00"[..], &[0; 61]].concat()),
+            "extra fields of more than 64 bytes",
+        ),
+        (x().with(|it| it.comment = b"\xff"), "the comment of `x`"),
+        (x().with(|it| it.comment = b"\x01"), "the comment of `x`"),
         // The two descriptions differ.
         (
             x().with(|it| it.header.name = b"y".to_vec()),

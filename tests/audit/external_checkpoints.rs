@@ -385,6 +385,17 @@ fn counts_whole_checkpoints_without_line_feed() {
             );
         }
     }
+    // A torn checkpoint or none, then the first bytes of one, then all.
+    let first = all.lines().next().unwrap();
+    for before in ["", &first[..60]] {
+        for end in 1..60 {
+            let external = format!("{before}{}{all}{before}{}\n", &first[..end], &first[..end]);
+            let report = log.verify_external(&["audit.jsonl"], &external);
+            assert!(report.is_proven(), "{end}: {report:?}");
+            let torn = 2 * (before.len() + end) as u64;
+            assert_eq!(report.torn_checkpoint_bytes, torn, "{end}");
+        }
+    }
     let text = fs::read_to_string(&log.path).unwrap();
     let cut: String = text.split_inclusive('\n').take(2).collect();
     fs::write(&log.path, cut).unwrap();

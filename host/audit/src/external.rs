@@ -295,9 +295,11 @@ impl<R: Read> Read for ZeroShortener<R> {
 fn split_records(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     iter::from_fn(move || {
-        let mut starts = rest.windows(RECORD_START.len()).skip(1);
-        let next = starts.position(|bytes| matches_pattern(bytes, RECORD_START));
-        let (record, after) = rest.split_at(next.map_or(rest.len(), |at| at + 1));
+        // The end of the line may have the first bytes of a record alone. No JSON text contains the
+        // first nine.
+        let mut starts = 1..rest.len();
+        let next = starts.find(|at| matches_pattern(&rest[*at..], &RECORD_START[..9]));
+        let (record, after) = rest.split_at(next.unwrap_or(rest.len()));
         rest = after;
         (!record.is_empty()).then_some(record)
     })

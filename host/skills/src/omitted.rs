@@ -119,20 +119,24 @@ impl OmittedNames {
 /// so never looks outside `parent`.
 fn is_environment(parent: BorrowedFd<'_>, folder: &Path) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Asks no network file system.
+    let status = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let mount = |folder: BorrowedFd<'_>| {
+        let found = rustix::fs::statx(folder, "", status, StatxFlags::MNT_ID);
+        found.map(|found| (found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+    };
+    let own = mount(parent);
     let open = |parent: OwnedFd, part: Component<'_>| match part {
-        Component::Normal(name) => rustix::fs::openat(parent, name, flags, Mode::empty()).ok(),
+        Component::Normal(name) => rustix::fs::openat(parent, name, flags, Mode::empty())
+            .ok()
+            .filter(|opened| mount(opened.as_fd()) == own),
         _ => None,
     };
     let start = parent.try_clone_to_owned().ok();
     let opened = start.and_then(|start| folder.components().try_fold(start, open));
-    let mount = |folder: BorrowedFd<'_>| {
-        let status = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-        status.map(|found| (found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
-    };
     opened.is_some_and(|opened| {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        mount(opened.as_fd()) == mount(parent)
-            && rustix::fs::statx(&opened, ENVIRONMENT_FILE, flags, StatxFlags::TYPE).is_ok()
+        rustix::fs::statx(&opened, ENVIRONMENT_FILE, flags, StatxFlags::TYPE).is_ok()
     })
 }
 

@@ -13,6 +13,10 @@ const MAX_DEPTH: usize = 100;
 /// this number to one table.
 const MAX_CELLS: usize = 1 << 18;
 
+/// The maximum number of lines from a link to the next blank line or item of a list. Guards against:
+/// a title of a link that has thousands of lines, all of which the parser visits for each line.
+const MAX_LINK_LINES: usize = 2_000;
+
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
 
@@ -26,10 +30,10 @@ pub(super) fn parser(text: &str) -> Parser<'_> {
 /// Returns why a text takes too much time or memory to parse, and the line where that shows.
 /// `first_line` is the line of the file on which the text starts. Takes linear time.
 ///
-/// Overestimates depths and cells: it counts marks and cells in code too, and the lines between a
-/// table and the next blank line.
+/// Overestimates depths, cells and lines: it counts those in code too, and the lines between a table
+/// or a link and the next blank line.
 pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
-    let (mut columns, mut cells) = (0, 0);
+    let (mut columns, mut cells, mut link_lines) = (0, 0, 0);
     for (line, number) in text.lines().zip(first_line..) {
         // The parser also ends a line at a single CR.
         for line in line.split('\r') {
@@ -43,6 +47,16 @@ pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
             } else {
                 columns.max(table_columns(line))
             };
+            let has_link = link_lines > 0 && !is_blank && !starts_item(line);
+            link_lines = if has_link || line.contains("](") {
+                link_lines + 1
+            } else {
+                0
+            };
+            if link_lines > MAX_LINK_LINES {
+                let why = format!("more than {MAX_LINK_LINES} lines in a paragraph with a link");
+                return Some((number, why));
+            }
             cells += columns;
             if cells > MAX_CELLS {
                 let why = format!("tables with more than {MAX_CELLS} cells");
@@ -73,7 +87,7 @@ fn depth(line: &str) -> usize {
 }
 
 /// Returns the text after the mark of a list item, quote or footnote.
-fn after_mark(text: &str) -> Option<&str> {
+pub(super) fn after_mark(text: &str) -> Option<&str> {
     if let Some(label) = text.strip_prefix("[^") {
         let (_, after) = split_at_end(label, ']')?;
         return after.strip_prefix(':');
@@ -88,6 +102,14 @@ fn after_mark(text: &str) -> Option<&str> {
         text.strip_prefix(['-', '*', '+'])?
     };
     (after.is_empty() || after.starts_with(BLANKS)).then_some(after)
+}
+
+/// Returns whether a line starts an item of a list that ends each paragraph before it.
+fn starts_item(line: &str) -> bool {
+    let text = line.trim_start_matches(' ');
+    let item = text.strip_prefix(['-', '*', '+']);
+    let item = item.filter(|item| item.starts_with(' ') && !item.trim_start().is_empty());
+    line.len() - text.len() < 4 && item.is_some()
 }
 
 /// Returns the maximum number of columns of a table whose second line is this one. Returns 0 for
@@ -188,6 +210,12 @@ mod tests {
             (table(512, 300) + " \t\n" + &"a\n".repeat(300), None),
             (table(512, 300) + "\n" + &table(512, 300), Some(515)),
             (table(10, 5_000), None),
+            (format!("[a](b \"{}", "x\n".repeat(2_000)), None),
+            (format!("[a](b \"{}", "x\n".repeat(2_001)), Some(2_001)),
+            ("[a](b)\n\n".repeat(2_001), None),
+            ("- [a](b)\n".repeat(2_001), None),
+            ("    - [a](b)\n".repeat(2_001), Some(2_001)),
+            ("-\n[a](b)\n".repeat(1_001), Some(2_001)),
         ] {
             let line = excess(&text, 1).map(|(line, _)| line);
             assert_eq!(line, expected, "{text}");

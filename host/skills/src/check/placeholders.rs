@@ -1,7 +1,7 @@
 //! Finds text in a body that some hosts replace or run before a model reads it. skillhost does
 //! neither: the model reads the text as it is.
 
-use super::markdown::LineCounter;
+use super::markdown::{LineCounter, after_mark};
 use super::{Finding, Rule};
 use crate::frontmatter::Split;
 
@@ -102,34 +102,65 @@ fn first_arguments(body: &str) -> Option<usize> {
 /// none after a backtick without an end on its line, and none after a fence that only the end of a
 /// list item closes.
 fn first_command(body: &str) -> Option<usize> {
-    let mut open = None;
+    let mut open: Option<Fence<'_>> = None;
     let mut start = 0;
     for line in body.split_inclusive('\n') {
-        match (open, fence(line)) {
-            (None, Some((mark, info))) if mark.starts_with('~') || !info.contains('`') => {
-                open = Some(mark);
-            }
-            (None, _) => {
-                if let Some(at) = command_in_line(line) {
+        match &open {
+            Some(fence) if fence.is_closed_by(line) => open = None,
+            Some(_) => {}
+            None => {
+                open = Fence::open(line);
+                if open.is_none()
+                    && let Some(at) = command_in_line(line)
+                {
                     return Some(start + at);
                 }
             }
-            (Some(opened), Some((mark, ""))) if mark.starts_with(opened) => open = None,
-            (Some(_), _) => {}
         }
         start += line.len();
     }
     None
 }
 
-/// Returns the fence at the start of a line, after the marks of lists and quotes, and the text
-/// after it.
-fn fence(line: &str) -> Option<(&str, &str)> {
-    let is_mark = |c: char| c.is_whitespace() || c.is_ascii_digit() || ">-*+.)".contains(c);
-    let line = line.trim_start_matches(is_mark);
-    let after = line.trim_start_matches(if line.starts_with('~') { '~' } else { '`' });
-    let mark = &line[..line.len() - after.len()];
-    (mark.len() >= 3).then_some((mark, after.trim()))
+/// The marks around fenced code: at least three backticks or tildes.
+struct Fence<'a> {
+    mark: &'a str,
+    /// The number of bytes before it on its line.
+    column: usize,
+    /// The text after it.
+    info: &'a str,
+}
+
+impl<'a> Fence<'a> {
+    /// Returns the fence that a line opens, after the marks of lists and quotes.
+    fn open(line: &'a str) -> Option<Self> {
+        let mut rest = line;
+        while let Some(after) = after_mark(rest.trim_start()) {
+            rest = after;
+        }
+        let fence = Self::after(line, rest.trim_start())?;
+        (fence.mark.starts_with('~') || !fence.info.contains('`')).then_some(fence)
+    }
+
+    /// Returns whether a line closes this fence.
+    fn is_closed_by(&self, line: &'a str) -> bool {
+        let rest = line.trim_start_matches(|c: char| c.is_whitespace() || c == '>');
+        Self::after(line, rest).is_some_and(|close| {
+            let is_code = close.column > self.column + 3;
+            close.mark.starts_with(self.mark) && close.info.is_empty() && !is_code
+        })
+    }
+
+    /// Returns the fence at the start of `rest`, the end of a line.
+    fn after(line: &str, rest: &'a str) -> Option<Self> {
+        let info = rest.trim_start_matches(if rest.starts_with('~') { '~' } else { '`' });
+        let mark = &rest[..rest.len() - info.len()];
+        (mark.len() >= 3).then(|| Self {
+            mark,
+            column: line.len() - rest.len(),
+            info: info.trim(),
+        })
+    }
 }
 
 /// Returns the first `` !`command` `` in a line: inline code that is not blank, after a `!` at the
@@ -196,6 +227,11 @@ mod tests {
                 &[(Command, 11)],
             ),
             ("    !`a`", &[(Command, 5)]),
+            (
+                "```md\n1. Step\n    ```sh\n    x\n    ```\n- ```\n```\n!`a`",
+                &[(Command, 12)],
+            ),
+            ("2.0 ~~~\n!`a`", &[(Command, 6)]),
             (&*deep, &[(Command, 6)]),
             ("$ARGUMENTS_FILE ${ARGUMENTS} ARGUMENTS", &[]),
             ("It costs $1. `awk '{ print $1 }'`", &[]),

@@ -4,8 +4,8 @@
 //! text after a `#` are ignored. The operator may edit the file at any time.
 //!
 //! A full disk or a killed process leaves a torn line, whose origin can be the start of another
-//! one. So a last line without a line feed allows nothing. A mark is added to it before the next
-//! line is appended, and a line with this mark allows nothing either.
+//! one. So a last line without a line feed allows nothing, unless it has a `#` after the origin. A
+//! mark is added to it before the next line is appended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ impl ConsentFile {
             parse_line(line).with_context(|| self.cannot_use_line(number))?;
         }
         let (_, last) = split_last_line(&text);
-        if !matches!(parse_line(last), Ok(None)) {
+        if !last.trim_ascii().is_empty() && !last.contains('#') {
             let problem = "the last line has no line feed, so it allows nothing";
             let path = self.path();
             tracing::warn!(
@@ -138,11 +138,13 @@ fn split_last_line(text: &str) -> (&str, &str) {
     text.split_at(text.rfind('\n').map_or(0, |at| at + 1))
 }
 
-/// Returns the lines that are not torn, with their numbers.
+/// Returns the lines that are not torn, with their numbers. The origin before a `#` is not torn.
 fn whole_lines(text: &str) -> impl Iterator<Item = (&str, usize)> {
-    let (lines, _) = split_last_line(text);
-    let lines = lines.lines().zip(1..);
-    lines.filter(|(line, _)| !line.ends_with(TORN_CONSENT))
+    let (ended, _) = split_last_line(text);
+    let count = ended.lines().count();
+    let is_whole = move |line: &str, number| number <= count && !line.ends_with(TORN_CONSENT);
+    let lines = text.lines().zip(1..);
+    lines.filter(move |(line, number)| line.contains('#') || is_whole(line, *number))
 }
 
 /// Returns the digest and the origin in a line. Returns `None` if the line is empty or a comment.

@@ -89,10 +89,13 @@ fn is_plain_label(label: &str) -> bool {
     label.len() <= MAX_LABEL_BYTES && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\'])
 }
 
-/// Returns the number of bytes between the byte `at` of a text and the start of its line.
+/// Returns the number of bytes between the byte `at` of a text and the start of its line, or a number
+/// over [`MAX_INDENT`].
 fn column(text: &str, at: usize) -> usize {
-    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    at - line
+    let before = &text.as_bytes()[at.saturating_sub(MAX_INDENT + 1)..at];
+    let mut bytes = before.iter().rev();
+    let end = bytes.position(|byte| matches!(byte, b'\n' | b'\r'));
+    end.unwrap_or(before.len())
 }
 
 /// Returns a label in a form without upper and lower case, whose difference renderers ignore.

@@ -15,9 +15,9 @@ pub(super) type ClientName = Option<Arc<str>>;
 
 /// A semaphore that shares its permits fairly among clients.
 ///
-/// A free permit goes to the client that holds the fewest. On a tie it goes to the client that has
-/// waited longest since its last call began or ended. Each client's own calls are served in order
-/// of arrival. Guards against: a client that fills the queue before others.
+/// A free permit goes to the client that holds the fewest. On a tie it goes to the client whose
+/// last call began or ended longest ago. Each client's own calls are served in order of arrival.
+/// Guards against: a client that fills the queue before others.
 #[derive(Debug)]
 pub(super) struct FairSemaphore(Mutex<Permits>);
 
@@ -44,10 +44,11 @@ struct Holder {
 struct Waiter {
     id: u64,
     wanted: usize,
-    granted: oneshot::Sender<()>,
+    permits_given: oneshot::Sender<()>,
 }
 
-/// A call's wait for permits. Dropping it removes the call from the queue.
+/// A call's wait for permits. Dropping it before it is done removes the call from the queue, or
+/// returns the permits that the call was just given.
 struct WaitGuard<'a> {
     semaphore: &'a FairSemaphore,
     client: &'a ClientName,
@@ -71,7 +72,7 @@ impl FairSemaphore {
         let nobody_waits = permits.clients.values().all(|one| one.waiting.is_empty());
         let taken = nobody_waits && permits.free >= wanted;
         if taken {
-            permits.give(client, wanted);
+            permits.acquire(client, wanted);
         }
         taken
     }
@@ -86,12 +87,12 @@ impl FairSemaphore {
             wanted,
             is_done: false,
         };
-        // The sender is never dropped before it is used.
+        // Always `Ok`, because the sender is used before it is dropped.
         guard.is_done = receiver.await.is_ok();
     }
 
     pub(super) fn release(&self, client: &ClientName, permits: usize) {
-        self.lock().take_back(client, permits);
+        self.lock().release(client, permits);
     }
 
     pub(super) fn free(&self) -> usize {
@@ -110,7 +111,12 @@ impl Permits {
     }
 
     /// Adds a call to the queue of its client. Returns its id.
-    fn wait(&mut self, client: &ClientName, wanted: usize, granted: oneshot::Sender<()>) -> u64 {
+    fn wait(
+        &mut self,
+        client: &ClientName,
+        wanted: usize,
+        permits_given: oneshot::Sender<()>,
+    ) -> u64 {
         let id = self.tick();
         let holder = self.clients.entry(client.clone());
         let holder = holder.or_insert_with(|| Holder {
@@ -120,15 +126,15 @@ impl Permits {
         holder.waiting.push_back(Waiter {
             id,
             wanted,
-            granted,
+            permits_given,
         });
-        self.grant();
+        self.serve_waiting();
         id
     }
 
     /// Gives free permits to waiting calls. If the next call needs more than are free, the calls
     /// after it wait too, so that it does not wait forever.
-    fn grant(&mut self) {
+    fn serve_waiting(&mut self) {
         loop {
             let waiting = self.clients.iter_mut();
             let waiting = waiting.filter(|(_, holder)| !holder.waiting.is_empty());
@@ -139,13 +145,13 @@ impl Permits {
                 return;
             };
             let client = client.clone();
-            self.give(&client, first.wanted);
+            self.acquire(&client, first.wanted);
             // This fails if the future is being dropped. Its guard then returns the permits.
-            let _ = first.granted.send(());
+            let _ = first.permits_given.send(());
         }
     }
 
-    fn give(&mut self, client: &ClientName, permits: usize) {
+    fn acquire(&mut self, client: &ClientName, permits: usize) {
         let now = self.tick();
         let holder = self.clients.entry(client.clone()).or_default();
         holder.held += permits;
@@ -153,7 +159,7 @@ impl Permits {
         self.free -= permits;
     }
 
-    fn take_back(&mut self, client: &ClientName, permits: usize) {
+    fn release(&mut self, client: &ClientName, permits: usize) {
         let now = self.tick();
         if let Some(holder) = self.clients.get_mut(client) {
             holder.held -= permits;
@@ -161,7 +167,7 @@ impl Permits {
         }
         self.free += permits;
         self.forget(client);
-        self.grant();
+        self.serve_waiting();
     }
 
     /// Removes a waiting call. Returns `false` if it already has its permits.
@@ -175,7 +181,7 @@ impl Permits {
         if was_waiting {
             self.forget(client);
             // Other calls may have waited behind it.
-            self.grant();
+            self.serve_waiting();
         }
         was_waiting
     }
@@ -194,7 +200,7 @@ impl Drop for WaitGuard<'_> {
         if !self.is_done {
             let mut permits = self.semaphore.lock();
             if !permits.stop_waiting(self.client, self.id) {
-                permits.take_back(self.client, self.wanted);
+                permits.release(self.client, self.wanted);
             }
         }
     }
@@ -212,8 +218,9 @@ struct Usage {
 }
 
 impl FairBudget {
-    /// Takes units, if all calls then hold at most `max`. A client may always hold
-    /// `guaranteed` units if enough are left. Returns whether it took them.
+    /// Takes units if all calls then hold at most `max`, and the calls of this client at most half
+    /// of what other clients leave. A client may hold `guaranteed` units even if they are more than
+    /// this half. Returns whether the units were taken.
     pub(super) fn take(
         &self,
         client: &ClientName,
@@ -346,7 +353,7 @@ mod tests {
         let semaphore = FairSemaphore::new(2);
         let (one, other) = (client("one"), client("other"));
         assert!(semaphore.try_acquire(&None, 2));
-        // A call that waits for two permits also blocks a single free one.
+        // While a call waits for two permits, other calls cannot take a single free one.
         let heavy = wait(&semaphore, &one, 2);
         let mut light = wait(&semaphore, &other, 1);
         semaphore.release(&None, 1);

@@ -114,7 +114,7 @@ impl ImportState {
         });
         match read {
             Ok((bytes, _)) => Ok(bytes),
-            Err(error) => Err(self.refusal(error).into()),
+            Err(error) => Err(self.code_or_stop(error).into()),
         }
     }
 }

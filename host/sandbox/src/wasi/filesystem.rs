@@ -39,8 +39,8 @@ pub(super) use entries::link as link_entries;
 /// A handle with the type of the WASI bindings.
 type Handle = Resource<WasiDescriptor>;
 
-/// Returns the same handle with the type of the WASI bindings. Both refer to an entry of
-/// the sandbox's table, which checks the real type.
+/// Converts a handle between the type of the WASI bindings and the type of the entry in the
+/// sandbox's table. Both handles refer to the same entry. The table checks its type at each use.
 pub(super) fn retyped<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U> {
     if handle.owned() {
         Resource::new_own(handle.rep())
@@ -64,7 +64,8 @@ impl ImportState {
         Ok(file.ok_or(Code::IsDirectory)?)
     }
 
-    /// Returns the view and the handle in it, for a change. Refuses a handle of the disk.
+    /// Returns the view of a handle, and the handle within the view, so that a caller can change
+    /// something. Refuses a handle of the disk.
     fn changeable(&self, handle: Handle) -> FsResult<(&Arc<View>, &ViewHandle)> {
         match self.descriptor(handle)? {
             Descriptor::View(view, handle) => Ok((view, handle)),
@@ -89,14 +90,14 @@ impl ImportState {
 
     fn status(&mut self, handle: Handle) -> FsResult<NodeStatus> {
         let status = self.descriptor(handle)?.status();
-        self.checked(status)
+        self.with_wasi_code(status)
     }
 
     fn status_at(&mut self, handle: Handle, flags: PathFlags, path: &str) -> FsResult<NodeStatus> {
         let folder = self.folder(handle)?;
         valid_path(path)?;
         let status = folder.status_at(path, follows(flags));
-        self.checked(status)
+        self.with_wasi_code(status)
     }
 
     /// Makes a change at a path in the view.
@@ -109,7 +110,7 @@ impl ImportState {
         let (view, folder) = self.writable_folder(handle)?;
         valid_path(path)?;
         let changed = change(&view, &folder);
-        self.checked(changed)
+        self.with_wasi_code(changed)
     }
 
     fn open_on_disk(
@@ -120,7 +121,7 @@ impl ImportState {
     ) -> FsResult<Descriptor> {
         let lease = self.lease_descriptor()?;
         let found = folder.lookup(valid_path(path)?, mode.follow);
-        match self.checked(found)? {
+        match self.with_wasi_code(found)? {
             PathTarget::Folder(folder) => Ok(Descriptor::DiskFolder {
                 folder: Arc::new(folder),
                 _lease: Some(lease),
@@ -128,7 +129,7 @@ impl ImportState {
             PathTarget::File(_) if mode.directory => Err(Code::NotDirectory.into()),
             PathTarget::File(seen) => {
                 let opened = seen.open();
-                let file = OpenFile::new(self.checked(opened)?, lease);
+                let file = OpenFile::new(self.with_wasi_code(opened)?, lease);
                 self.note_opened(Some(folder), path, &file, |root| {
                     root.path_of(file.file()).ok_or(Code::Busy)
                 })?;
@@ -148,7 +149,7 @@ impl ImportState {
         let gate = self.scripts.as_ref();
         let recorder = gate.map(|gate| gate.recorder.clone());
         let opened = view.open_with_recorder(base, path, mode, recorder.as_ref());
-        let opened = self.checked(opened)?;
+        let opened = self.with_wasi_code(opened)?;
         if let ViewHandle::File(file) = &opened
             && let Some((disk_path, open_file)) = file.disk_file()
         {
@@ -178,7 +179,7 @@ impl ImportState {
         }
     }
 
-    /// Counts an entry of a directory listing.
+    /// Counts an entry that is read from a folder. Stops the call if the limit is exceeded.
     fn count_entry(&mut self) -> Result<(), Code> {
         let (limit, remaining) = &mut self.directory_entries;
         let Some(rest) = remaining.checked_sub(1) else {
@@ -192,16 +193,16 @@ impl ImportState {
     /// Leases a descriptor for opening a file or folder.
     pub(super) fn lease_descriptor(&mut self) -> Result<DescriptorLease, Code> {
         let lease = self.descriptors.lease();
-        lease.ok_or_else(|| self.refusal(Errno::MFILE))
+        lease.ok_or_else(|| self.code_or_stop(Errno::MFILE))
     }
 
-    /// Converts the error of a result to its WASI code.
-    fn checked<T>(&mut self, result: Result<T, impl Into<io::Error>>) -> FsResult<T> {
-        Ok(result.map_err(|error| self.refusal(error))?)
+    /// Converts the error of a result to its WASI code. Stops the call if no descriptors are left.
+    fn with_wasi_code<T>(&mut self, result: Result<T, impl Into<io::Error>>) -> FsResult<T> {
+        Ok(result.map_err(|error| self.code_or_stop(error))?)
     }
 
-    /// Returns the WASI code of an error. Stops the call if no descriptors are left.
-    pub(super) fn refusal(&mut self, error: impl Into<io::Error>) -> Code {
+    /// Returns the WASI code of an error. If no descriptors are left, also stops the call.
+    pub(super) fn code_or_stop(&mut self, error: impl Into<io::Error>) -> Code {
         let error = error.into();
         if Errno::from_io_error(&error) == Some(Errno::MFILE) {
             self.stop = Some(Stop::Busy);
@@ -272,7 +273,7 @@ impl HostDescriptor for &mut ImportState {
     ) -> FsResult<(Vec<u8>, bool)> {
         let file = self.file(handle)?;
         let read = file.read_at(length.min(limits::READ_BYTES), offset);
-        self.checked(read)
+        self.with_wasi_code(read)
     }
 
     fn read_via_stream(
@@ -305,14 +306,14 @@ impl HostDescriptor for &mut ImportState {
         let listing = match self.folder(handle)? {
             GuestFolder::View(view, folder) => {
                 let listing = view.list(folder);
-                GuestListing::View(self.checked(listing)?)
+                GuestListing::View(self.with_wasi_code(listing)?)
             }
             GuestFolder::Disk(folder) => {
                 let folder = Arc::clone(folder);
                 let lease = self.lease_descriptor()?;
                 let entries = folder.entries();
                 GuestListing::Disk {
-                    entries: self.checked(entries)?,
+                    entries: self.with_wasi_code(entries)?,
                     _lease: lease,
                 }
             }
@@ -324,7 +325,7 @@ impl HostDescriptor for &mut ImportState {
         let folder = self.folder(handle)?;
         valid_path(&path)?;
         let target = folder.read_link(&path);
-        self.checked(target)
+        self.with_wasi_code(target)
     }
 
     fn get_flags(&mut self, handle: Handle) -> FsResult<DescriptorFlags> {
@@ -410,7 +411,7 @@ impl HostDescriptor for &mut ImportState {
 
     fn set_size(&mut self, handle: Handle, size: Filesize) -> FsResult<()> {
         let set = self.writable_file(handle)?.set_size(size);
-        self.checked(set)
+        self.with_wasi_code(set)
     }
 
     fn set_times(
@@ -426,7 +427,7 @@ impl HostDescriptor for &mut ImportState {
 
     fn write(&mut self, handle: Handle, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
         let written = self.writable_file(handle)?.write_at(&bytes, offset);
-        self.checked(written)?;
+        self.with_wasi_code(written)?;
         Ok(bytes.len() as Filesize)
     }
 
@@ -513,7 +514,8 @@ pub(super) fn valid_path(path: &str) -> Result<&Path, Code> {
     }
 }
 
-/// Returns the WASI code of a guard's error. wasmtime-wasi does not map `XDEV`.
+/// Returns the WASI code of an error of the guard or the view. Maps `XDEV` itself, because
+/// wasmtime-wasi does not.
 pub(super) fn error_code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Code::CrossDevice,

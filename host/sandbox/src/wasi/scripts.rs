@@ -107,7 +107,7 @@ impl ImportState {
         if let Some(view) = self.view.clone() {
             let found = view
                 .open_module(path)
-                .map_err(|error| self.refusal(error))?;
+                .map_err(|error| self.code_or_stop(error))?;
             let file = found.ok_or(ScriptRefusal::NotGranted)?;
             let (disk_path, open_file) = file.disk_file().ok_or(ScriptRefusal::NotGranted)?;
             return Ok(self.pin_module(None, &disk_path, open_file)?.to_vec());

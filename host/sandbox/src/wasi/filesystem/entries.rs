@@ -85,7 +85,7 @@ impl ImportState {
         let mut count = || self.count_entry().map_err(|_| Errno::OVERFLOW);
         let mut counter = EntryCounter::new(turn, &mut count);
         let removed = view.remove_folder(&base, path, &mut counter).await;
-        self.checked(removed)
+        self.with_wasi_code(removed)
     }
 
     pub(in crate::wasi) async fn rename(
@@ -102,7 +102,7 @@ impl ImportState {
         let mut counter = EntryCounter::new(turn, &mut count);
         let (old, new) = ((&base, path), (&new_base, new_path));
         let renamed = view.rename(old, new, &mut counter).await;
-        self.checked(renamed)
+        self.with_wasi_code(renamed)
     }
 
     /// Reads the next entry of a listing. Skips entries that listings omit or the view hides.
@@ -117,7 +117,7 @@ impl ImportState {
                 return Ok(None);
             };
             self.count_entry()?;
-            if let Some((name, kind)) = self.checked(step)? {
+            if let Some((name, kind)) = self.with_wasi_code(step)? {
                 return Ok(Some(DirectoryEntry {
                     type_: type_of(kind),
                     name,

@@ -1,5 +1,6 @@
 //! With `network = "ask"`, a person decides about the requests of a component. Only public
-//! addresses are allowed, so the allowed requests of these tests go to names that do not exist.
+//! addresses are allowed, and a test has no server at one. So the requests that these tests allow
+//! go to names that do not exist, and fail.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -105,7 +106,7 @@ fn person_allows_an_origin_for_the_session() {
     let call = send(&mut client, &[get(origin), get(origin)]);
     let question = choose(&mut client, SESSION);
     let found = errors(&mut client, call);
-    // The host sent the requests, to a name without addresses.
+    // The host allowed the requests. They failed because the name has no address.
     assert!(!found.contains(&DENIED.to_owned()), "{found:?}");
     let text = question["params"]["message"].as_str().unwrap();
     for part in [
@@ -121,12 +122,13 @@ fn person_allows_an_origin_for_the_session() {
     let choices = &schema["properties"]["decision"]["enum"];
     assert_eq!(*choices, json!([SESSION, DENY]), "{schema}");
     for request in recorded(&program) {
-        assert_eq!(request["rule"], "consent of the session", "{request}");
+        assert_eq!(request["rule"], "consent for the session", "{request}");
         assert_eq!(request.get("missing_rule"), None);
         let failure = request["failure"].as_str().unwrap();
         assert!(["name", "timeout"].contains(&failure), "{request}");
     }
-    // Later calls of the session need no question, and another origin needs one.
+    // Later requests to this origin in the session need no question. A request to another origin
+    // needs one.
     let call = send(
         &mut client,
         &[get(origin), get("https://b.consent.invalid")],
@@ -137,7 +139,7 @@ fn person_allows_an_origin_for_the_session() {
     assert!(found[0] != DENIED && found[1] == DENIED, "{found:?}");
     assert_eq!(client.arrived_count("elicitation/create"), 0);
     client.end();
-    // Another session is asked again.
+    // In another session, the person is asked again.
     let mut client = start(&program);
     let call = send(&mut client, &[get(origin)]);
     choose(&mut client, DENY);
@@ -225,7 +227,8 @@ fn withdraws_question_after_timeout_or_cancellation() {
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.end();
-    // A cancelled call withdraws its question. The end of the input denies an unanswered question.
+    // A cancelled call withdraws its question. If the client closes the server's stdin, requests
+    // with an unanswered question are denied.
     let program = self::program("");
     let mut client = start(&program);
     let call = send(&mut client, &[get(origin)]);
@@ -338,7 +341,8 @@ fn stores_always_allowed_origins_in_consent_file() {
     let run = program.run(&["--config", "skillhost.toml", "call", "list_skills"]);
     assert_eq!(run.code, 4, "{run:?}");
     assert!(
-        run.stderr.contains("`, line 1: a line is a SHA-256"),
+        run.stderr
+            .contains("`, line 1: a line has the SHA-256 digest"),
         "{run:?}"
     );
 }
@@ -387,7 +391,10 @@ fn network_ask_allows_no_secrets_or_private_addresses() {
     // Only a configuration that the command line names can set `network`.
     let run = program.run(&["call", "list_skills"]);
     assert_eq!(run.code, 4, "{run:?}");
-    assert!(run.stderr.contains("was found and not named"), "{run:?}");
+    assert!(
+        run.stderr.contains("was found and was not named"),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -410,14 +417,15 @@ fn grants_and_explain_show_that_person_is_asked() {
         (
             "https://a.org/v1",
             1,
-            "asks: GET https://a.org/v1\n  a person decides at the first request of a session to \
-             this origin\n  if every address of `a.org` is public; this command resolves no name\n",
+            "asks: GET https://a.org/v1\n  a person decides in each session, at the first request \
+             to this origin\n  only if every address of `a.org` is public; this command does not \
+             look up addresses\n",
         ),
         (
             "https://b.org/v1",
             0,
-            "allowed: GET https://b.org/v1\n  by line 1 of the consent file\n  if every address of \
-             `b.org` is public; this command resolves no name\n",
+            "allowed: GET https://b.org/v1\n  by line 1 of the consent file\n  only if every \
+             address of `b.org` is public; this command does not look up addresses\n",
         ),
         (
             "http://a.org/",

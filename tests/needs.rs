@@ -288,8 +288,8 @@ fn explain_names_rule_or_reason() {
             0,
             &[
                 "allowed: GET https://api.example.org/v1/b?q=1\n  by the rule \
-                 `https://api.example.org/v1/*`\n  if every address of `api.example.org` is public \
-                 or in `network_private`; this command resolves no name\n",
+                 `https://api.example.org/v1/*`\n  only if every address of `api.example.org` is \
+                 public or in `network_private`; this command does not look up addresses\n",
                 "  the secret WEATHER_TOKEN may be sent in the header authorization\n",
             ][..],
         ),
@@ -329,12 +329,12 @@ fn explain_names_rule_or_reason() {
         (
             &["http://localhost:8080/a"],
             0,
-            &["if every address of `localhost` is of this machine or in `network_private`"],
+            &["only if every address of `localhost` is of this machine or in `network_private`"],
         ),
         (
             &["http://intern.example.org:8080/"],
             0,
-            &["if every address of `intern.example.org` is in `network_private`"],
+            &["only if every address of `intern.example.org` is in `network_private`"],
         ),
         // `10.0.0.1` in `network_private` grants all its ports, including port 80.
         (

@@ -597,7 +597,10 @@ fn found_configuration_grants_no_network() {
         program.write("skillhost.toml", format!("skills = [\"skills\"]\n{keys}\n"));
         let run = program.run(&["call", "list_skills"]);
         assert_eq!(run.code, 4, "{run:?}");
-        assert!(run.stderr.contains("was found and not named"), "{run:?}");
+        assert!(
+            run.stderr.contains("was found and was not named"),
+            "{run:?}"
+        );
     }
 }
 

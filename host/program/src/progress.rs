@@ -17,7 +17,7 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns a callback that shows which components are being compiled.
 pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
-    let progress = Progress::new("; the cache did not have it", "compiled in");
+    let progress = Progress::new("; not found in the cache", "compiling took");
     move |component, event| {
         let work = format!("compiling {component}");
         match event {
@@ -29,7 +29,8 @@ pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static
 
 /// Shows a piece of work until the returned guard is dropped.
 pub fn show(work: impl Into<String>) -> ShownWork {
-    let (progress, work) = (Progress::new("", "this took"), work.into());
+    let work = work.into();
+    let progress = Progress::new("", format!("{work} took"));
     progress.start(work.clone());
     ShownWork { progress, work }
 }
@@ -53,7 +54,8 @@ impl Drop for ShownWork {
 
 /// The progress through many items, shown if stderr is a terminal, until this is dropped.
 pub struct ItemProgress {
-    /// The time of the last update, or `None` if stderr is not a terminal.
+    /// The time of the last update, or of the creation before the first update. `None` if stderr is
+    /// not a terminal.
     last_update: Option<Instant>,
 }
 
@@ -65,7 +67,8 @@ impl ItemProgress {
         Self { last_update }
     }
 
-    /// Shows a line, unless the last update was a moment ago.
+    /// Shows a line if stderr is a terminal and the last update was at least `UPDATE_INTERVAL`
+    /// ago.
     pub fn show(&mut self, line: impl FnOnce() -> Line) {
         let is_due = |last: Instant| last.elapsed() >= UPDATE_INTERVAL;
         if self.last_update.is_some_and(is_due) {
@@ -90,7 +93,7 @@ struct Progress {
     /// The text after the name of the work, in the report that the work still runs.
     remark: &'static str,
     /// The words before the duration, in the report that the work has ended.
-    took: &'static str,
+    end_text: String,
     running: Arc<Mutex<RunningWork>>,
 }
 
@@ -104,11 +107,11 @@ struct RunningWork {
 }
 
 impl Progress {
-    fn new(remark: &'static str, took: &'static str) -> Self {
+    fn new(remark: &'static str, end_text: impl Into<String>) -> Self {
         Self {
             is_interactive: terminal::is_interactive(),
             remark,
-            took,
+            end_text: end_text.into(),
             running: Arc::default(),
         }
     }
@@ -149,7 +152,7 @@ impl Progress {
         terminal::complain(format_args!("{line}{}", self.remark));
         let _ = ended.recv();
         let seconds = start.elapsed().as_secs();
-        terminal::complain(format_args!("{} {seconds} s", self.took));
+        terminal::complain(format_args!("{} {seconds} s", self.end_text));
     }
 
     fn lock(&self) -> MutexGuard<'_, RunningWork> {

@@ -167,11 +167,13 @@ impl<'a> Verdict<'a> {
             ],
             (Permission::Consent, None) => vec![
                 format_line!("asks: {}", self.request),
-                format_line!("  a person decides at the first request of a session to this origin"),
+                format_line!(
+                    "  a person decides in each session, at the first request to this origin"
+                ),
             ],
         };
         if let Some(host) = &self.unresolved_host {
-            lines.push(format_line!("  if {}", condition(permission, host)));
+            lines.push(format_line!("  only if {}", condition(permission, host)));
         }
         lines.extend(self.secrets.iter().map(|secret| {
             let (name, header) = (secret.name(), secret.header());
@@ -202,7 +204,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Returns the condition on the addresses of a host. Only a real request resolves them.
+/// Returns the condition on the addresses of a host. Only a real request looks them up.
 fn condition(permission: &Permission<'_>, host: &str) -> String {
     let allowed = match (permission.is_localhost(), permission.is_plain()) {
         _ if matches!(permission, Permission::Consent) => "public",
@@ -211,5 +213,5 @@ fn condition(permission: &Permission<'_>, host: &str) -> String {
         (false, true) => "in `network_private`",
         (false, false) => "public or in `network_private`",
     };
-    format!("every address of `{host}` is {allowed}; this command resolves no name")
+    format!("every address of `{host}` is {allowed}; this command does not look up addresses")
 }

@@ -200,13 +200,13 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses a pin that does not name a component file, or is not a SHA-256.
+/// Refuses a pin that does not name a component file, or is not a SHA-256 digest.
 pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
     if !is_component_name(file) {
         bail!("a pin names a component file, such as `count_lines.wasm`");
     }
     if pin.len() != 64 || !pin.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        bail!("a pin is a SHA-256, 64 digits in hex");
+        bail!("a pin is a SHA-256 digest: 64 hex digits");
     }
     Ok(())
 }

@@ -67,8 +67,8 @@ pub(super) fn table_in<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t 
 /// Returns the message for a setting that leads out of the folder of a found configuration.
 pub(super) fn beyond_reach(subject: &str) -> String {
     format!(
-        "{subject} leads out of the folder of this configuration, which was found and not named; \
-         `--config ./{DEFAULT_FILE}` allows it"
+        "{subject} leads out of the folder of this configuration, which was found and was not \
+         named with `--config`; `--config ./{DEFAULT_FILE}` allows it"
     )
 }
 

@@ -249,7 +249,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
 }
 
 fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
-    let wrong = "`token_sha256` is the SHA-256 of a token, 64 digits in hex";
+    let wrong = "`token_sha256` is the SHA-256 digest of a token: 64 hex digits";
     let digits = hex.as_bytes();
     ensure!(
         digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit),
@@ -416,7 +416,7 @@ mod tests {
             ),
             (
                 format!("[clients.a]\ntoken_sha256 = \"+{}\"", &DIGEST[1..]),
-                "64 digits in hex",
+                "64 hex digits",
             ),
             (
                 format!("[clients.a]\ntoken_sha256 = [\"{DIGEST}\", \"x\"]"),

@@ -119,7 +119,7 @@ pub enum Consent {
 impl fmt::Display for Consent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Session => f.write_str("consent of the session"),
+            Self::Session => f.write_str("consent for the session"),
             Self::Line(line) => write!(f, "consent in line {line} of the consent file"),
         }
     }

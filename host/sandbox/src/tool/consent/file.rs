@@ -154,10 +154,13 @@ fn parse_line(line: &str) -> anyhow::Result<Option<(String, String)>> {
     let (digest, origin) = match *words {
         [] => return Ok(None),
         [digest, origin] => (digest, origin),
-        _ => bail!("a line is a SHA-256, a space and an origin such as `https://example.org`"),
+        _ => bail!(
+            "a line has the SHA-256 digest of a component, a space, and an origin such as \
+             `https://example.org`"
+        ),
     };
     let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ensure!(is_digest, "a SHA-256 has 64 digits in hex");
+    ensure!(is_digest, "a SHA-256 digest has 64 hex digits");
     let target = origin.parse::<Uri>().ok();
     let target = target.and_then(|uri| Target::new(&Method::GET, &uri).ok());
     let is_origin = |target: &Target| {

@@ -248,9 +248,12 @@ fn refuses_files_with_wrong_lines_or_owners() {
     let path = folder.path().join("consent");
     let open = || ConsentFile::open(&path, Trust::new(), Opener::DIRECT);
     for (line, expected) in [
-        (DIGEST.to_owned(), "a line is a SHA-256"),
-        (format!("{DIGEST} https://a.org GET"), "a line is a SHA-256"),
-        (format!("{} https://a.org", &DIGEST[1..]), "64 digits"),
+        (DIGEST.to_owned(), "a line has the SHA-256 digest"),
+        (
+            format!("{DIGEST} https://a.org GET"),
+            "a line has the SHA-256 digest",
+        ),
+        (format!("{} https://a.org", &DIGEST[1..]), "64 hex digits"),
         (format!("{DIGEST} http://a.org"), "not an origin"),
         (format!("{DIGEST} https://a.org/"), "not an origin"),
         (format!("{DIGEST} https://a.org/v1"), "not an origin"),

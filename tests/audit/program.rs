@@ -152,8 +152,8 @@ fn verifies_a_log() {
         "{}",
         run.stdout
     );
-    program.write("noise", "no record\n");
-    let run = program.run(&["audit", "verify", "noise"]);
+    program.write("wrong_file", "not a record\n");
+    let run = program.run(&["audit", "verify", "wrong_file"]);
     assert_eq!(run.code, 1);
     assert!(
         run.stdout.contains("no record that belongs to a chain"),
@@ -252,7 +252,7 @@ fn refuses_invalid_audit_settings() {
         ),
         (
             "key_file = \"key\"\ncheckpoint_command = [\"none\"]",
-            "it is in no absolute folder of the PATH",
+            "not found on the PATH",
         ),
         (
             "key_file = \"key\"\ncheckpoint_socket = \"s\"",

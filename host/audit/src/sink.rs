@@ -21,7 +21,7 @@ use skillhost::config::CheckpointCommand;
 use skillhost_skills::search_path::SearchPath;
 
 /// The maximum number of bytes that are buffered for a reader. Guards against: a reader that does
-/// not read, so that its buffer fills the host's memory.
+/// not read, whose unread lines would fill the host's memory.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 /// The longest time that a host waits for a reader before the host ends. Guards against: a
@@ -66,8 +66,9 @@ impl CheckpointSink {
             command.env_remove(variable);
         }
         let mut child = command.spawn().with_context(failed)?;
-        let stdin = child.stdin.take().context("it has no stdin")?;
-        set_nonblocking(&stdin)?;
+        let stdin = child.stdin.take();
+        let stdin = stdin.with_context(|| format!("`{program}` has no stdin"))?;
+        set_nonblocking(&stdin).with_context(|| format!("cannot use the stdin of `{program}`"))?;
         let name = format!("`checkpoint_command` `{program}`");
         Ok(Self::new(name, SinkStream::Process(child, Some(stdin))))
     }
@@ -127,7 +128,7 @@ impl CheckpointSink {
         }
         let unsent = std::mem::take(&mut self.buffer).len();
         if unsent > 0 {
-            // The reader may have received a part of a line, so nothing may follow.
+            // Perhaps the reader has received only a part of a line, so nothing must follow it.
             self.is_broken = true;
             let name = &self.name;
             tracing::error!(
@@ -200,7 +201,7 @@ fn find_program(
         Some(name) => search_path.find(name).next(),
         None => Some(program.to_owned()),
     };
-    let file = file.context("it is in no absolute folder of the PATH")?;
+    let file = file.context("not found on the PATH; relative folders on the PATH are ignored")?;
     trust.check(&file)?;
     Ok(file)
 }
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_an_unread_socket_only_at_the_end() {
+    fn waits_for_reader_only_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         // The listener never reads.
@@ -340,7 +341,7 @@ mod tests {
         let time = || receiver.recv_timeout(Duration::from_secs(10));
         let sent = time().expect("sending waits for the reader");
         let waited = time().expect("dropping the sink waits too long") - sent;
-        // A slow reader gets at least a second.
+        // Dropping waits for about `MAX_FINISH_TIME`. The test requires only half of it.
         assert!(waited >= Duration::from_secs(1), "{waited:?}");
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct AuthorCommand {
 }
 
 /// Replaces this process with `skillhost-author`, with the same command line. Looks for it beside
-/// this program, then in the absolute folders of the PATH.
+/// this program, then in the absolute folders on the PATH.
 ///
 /// # Errors
 ///

@@ -97,7 +97,8 @@ impl CredentialHelper {
         let run = || -> anyhow::Result<Credentials> {
             let search_path = SearchPath::from_environment();
             let found = search_path.find(&program).next();
-            let found = found.context("it is in no absolute folder of the PATH")?;
+            let found =
+                found.context("not found on the PATH; relative folders on the PATH are ignored")?;
             self.ask(&found, &search_path, time)
         };
         run().with_context(|| {

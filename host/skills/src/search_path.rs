@@ -1,4 +1,4 @@
-//! The folders in which the host looks for programs: the absolute folders of the PATH.
+//! The folders in which the host looks for programs: the absolute folders on the PATH.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct SearchPath {
 }
 
 impl SearchPath {
-    /// Returns the absolute folders of this process's PATH.
+    /// Returns the absolute folders on this process's PATH.
     pub fn from_environment() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());

@@ -17,7 +17,7 @@ pub(super) struct SearchPath {
 }
 
 impl SearchPath {
-    /// Creates a search path from the absolute folders of the PATH that are outside `project`.
+    /// Creates a search path from the absolute folders on the PATH that are outside `project`.
     /// The path `project` must have no symlinks.
     pub(super) fn outside(project: &Path) -> Self {
         let path = search_path::SearchPath::from_environment();

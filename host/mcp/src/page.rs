@@ -83,7 +83,7 @@ pub(crate) fn cut<T>(
         None => 0,
         Some(cursor) => find_page(cursor, &listing, &starts).ok_or_else(|| {
             ErrorData::invalid_params(
-                "the cursor belongs to another listing: list again without a cursor",
+                "the cursor is not valid for this listing: list again without a cursor",
                 None,
             )
         })?,

@@ -1,5 +1,5 @@
-//! Cursors that hold the last item of a page instead of a number, so that added or removed items do
-//! not shift later pages.
+//! Cursors that hold an item instead of a number, so that added or removed items do not shift later
+//! pages. The item is the last one of a page, or the next one.
 //!
 //! A cursor needs no signature: it holds no secret, and gives no access beyond the listing. A
 //! cursor of another listing is refused.
@@ -14,16 +14,16 @@ const MAX_BYTES: usize = 8 * limits::PATH_BYTES;
 
 /// The error for text that is not a cursor of this listing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor belongs to another listing: list again without a cursor")]
+#[error("the cursor is not valid for this listing: list again without a cursor")]
 pub(crate) struct BadCursor;
 
-/// Returns the cursor of a position in a listing.
-pub(crate) fn encode<const N: usize>(listing: &str, position: [&str; N]) -> String {
-    let parts: Vec<&str> = std::iter::once(listing).chain(position).collect();
+/// Returns the cursor of a listing that holds this item.
+pub(crate) fn encode<const N: usize>(listing: &str, item: [&str; N]) -> String {
+    let parts: Vec<&str> = std::iter::once(listing).chain(item).collect();
     BASE64_URL_SAFE_NO_PAD.encode(serde_json::json!(parts).to_string())
 }
 
-/// Returns the position that a cursor holds.
+/// Returns the item that a cursor of this listing holds.
 pub(crate) fn decode<const N: usize>(
     listing: &str,
     cursor: &str,
@@ -49,8 +49,8 @@ mod tests {
     #[test]
     fn decodes_cursors_of_same_listing_only() {
         let cursor = encode("resources", ["a", "docs/ä\0.md"]);
-        let position = ["a".to_owned(), "docs/ä\0.md".to_owned()];
-        assert_eq!(decode("resources", &cursor), Ok(position));
+        let item = ["a".to_owned(), "docs/ä\0.md".to_owned()];
+        assert_eq!(decode("resources", &cursor), Ok(item));
         assert_eq!(decode::<2>("skills", &cursor), Err(BadCursor));
         assert_eq!(decode::<1>("resources", &cursor), Err(BadCursor));
         assert_eq!(decode::<3>("resources", &cursor), Err(BadCursor));

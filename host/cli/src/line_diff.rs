@@ -1,8 +1,8 @@
 //! The lines that differ between two texts.
 
 /// The maximum number of pairs of lines that are compared. Guards against: long texts that differ
-/// everywhere. Beyond it, all lines between the equal start and the equal end count as
-/// changed.
+/// everywhere. If there are more pairs, all lines between the equal start and the equal end are
+/// reported as changed.
 const MAX_PAIRS: usize = 4_000_000;
 
 /// The number of characters shown before the first difference of a long line.
@@ -29,7 +29,7 @@ pub(crate) fn line_diff<'t>(old: &'t str, new: &'t str) -> Vec<LineChange<'t>> {
     let mut changes = Vec::new();
     let (mut old_index, mut new_index) = (0, 0);
     if old.len().saturating_mul(new.len()) <= MAX_PAIRS {
-        let common = common_lines(old, new);
+        let common = common_counts(old, new);
         let common_from =
             |old_index: usize, new_index: usize| common[old_index * (new.len() + 1) + new_index];
         while old_index < old.len() && new_index < new.len() {
@@ -77,12 +77,13 @@ impl<'t> LineChange<'t> {
         matches!(self, Self::Added(_))
     }
 
-    /// Returns the part of the line to show in `max` characters, and whether the start of the line
-    /// is left out. The part contains the first difference from the most similar line of the other
-    /// text.
-    pub(crate) fn differing_part(self, others: &[Self], max: usize) -> (&'t str, bool) {
+    /// Returns the part of the line to show, and whether the start of the line is left out. Leaves
+    /// out the start if the first difference would otherwise be too far right to show in `max`
+    /// characters. Leaves out nothing after it. Compares the line with the one of the other text in
+    /// `changes` that has the longest equal start.
+    pub(crate) fn differing_part(self, changes: &[Self], max: usize) -> (&'t str, bool) {
         let text = self.text();
-        let others = others.iter().filter(|it| it.is_added() != self.is_added());
+        let others = changes.iter().filter(|it| it.is_added() != self.is_added());
         let common = |other: &Self| {
             let pairs = text.chars().zip(other.text().chars());
             pairs.take_while(|(a, b)| a == b).count()
@@ -101,7 +102,7 @@ impl<'t> LineChange<'t> {
 
 /// Returns, for each pair of positions, the length of the longest common subsequence of the lines
 /// from there to the end.
-fn common_lines(old: &[&str], new: &[&str]) -> Vec<u32> {
+fn common_counts(old: &[&str], new: &[&str]) -> Vec<u32> {
     let width = new.len() + 1;
     let mut common = vec![0; (old.len() + 1) * width];
     for old_index in (0..old.len()).rev() {
@@ -165,7 +166,7 @@ mod tests {
             (b"a\nb\n", b"a\r\nb\r\n", true),
             (b"a\n", b"a", true),
             (b"a\xff\n", b"a\xfe\n", true),
-            // Another line is shown.
+            // The changed second line is shown, but not the new line end of the first.
             (b"a\nb\n", b"a\r\nc\n", true),
         ] {
             let [old_text, new_text] = [old, new].map(String::from_utf8_lossy);

@@ -242,7 +242,7 @@ mod tests {
         for (debug, message) in [
             (&other, "those of another component"),
             (&bytes, "no debug sections"),
-            (&b"no component".to_vec(), "magic"),
+            (&b"not a component".to_vec(), "magic"),
         ] {
             let error = locate(&bytes, debug, &[offset]).unwrap_err();
             assert!(format!("{error:#}").contains(message), "{error:#}");

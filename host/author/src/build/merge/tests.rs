@@ -6,8 +6,9 @@ use wasmparser::{Validator, WasmFeatures};
 
 use super::*;
 
-/// A component as wit-component links one: a module with memory, table and addresses, a library,
-/// and a host function that needs the memory and is therefore called through a shim.
+/// A component as wit-component links one. It has a library, and a module with the memory, the
+/// table and the addresses. It calls a host function through a shim, because this function needs
+/// the memory.
 const LINKED: &str = r#"(component
   (import "wasi:random/random@0.2.0" (instance $random
     (export "get-random-bytes" (func (param "len" u64) (result (list u8))))))
@@ -71,13 +72,13 @@ const LINKED: &str = r#"(component
 fn merged_component_gives_same_answer() {
     let linked = wat::parse_str(LINKED).unwrap();
     let merged = merge(&linked).unwrap();
-    let modules = |component: &[u8]| {
+    let module_count = |component: &[u8]| {
         Plan::read(component, &payloads(component).unwrap())
             .unwrap()
             .modules
             .len()
     };
-    assert_eq!((modules(&linked), modules(&merged)), (4, 3));
+    assert_eq!((module_count(&linked), module_count(&merged)), (4, 3));
     Validator::new_with_features(WasmFeatures::default())
         .validate_all(&merged)
         .unwrap();
@@ -92,7 +93,8 @@ fn merged_component_gives_same_answer() {
             assert!(host.problems().is_empty(), "{:?}", host.problems());
             host.call("sum", json!({"number": 5})).await.unwrap()
         });
-        // The sum of 5, the number in memory, the table's function, and the random bytes.
+        // The sum of 5, the number in memory (42), the result of the table's function (3), and the
+        // number of random bytes (100).
         assert_eq!(output.text(), "150");
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Module {
     pub(super) imports: HashMap<String, Vec<String>>,
     /// The paths of glob imports, without `::*`.
     pub(super) globs: Vec<Vec<String>>,
-    /// The paths in its code, with their lines.
+    /// The names that its code uses, split at `::`, with their lines.
     pub(super) names: Vec<(Vec<String>, usize)>,
 }
 
@@ -142,7 +142,8 @@ impl Module {
         self.imports.insert(name, full);
     }
 
-    /// Reads the paths `a::b` in the tokens of a macro or an attribute.
+    /// Reads the names of two or more words, such as `a::b`, in the tokens of a macro or an
+    /// attribute.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut rest = tokens.as_slice();
@@ -219,7 +220,7 @@ impl<'ast> Visit<'ast> for Module {
         }
     }
 
-    // A path in `pub(in path)` is not a use.
+    // The path in `pub(in path)` does not use the module that it names.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 

@@ -205,7 +205,7 @@ fn reports_unloadable_file_but_refuses_missing_file() {
         r#"(component (instance $i) (export "skillhost:tool/tools@0.2.0" (instance $i)))"#,
     );
     for (name, bytes, reason) in [
-        ("text.wasm", b"no component".to_vec(), "text.wasm"),
+        ("text.wasm", b"not a component".to_vec(), "text.wasm"),
         ("module.wasm", module, "module.wasm"),
         ("nothing.wasm", nothing, "it is not a tool component"),
         (

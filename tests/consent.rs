@@ -79,7 +79,7 @@ fn errors(client: &mut Client, call: u64) -> Vec<String> {
 
 /// Waits for a question, answers it with this result, and returns the question.
 fn answer_with(client: &mut Client, result: Value) -> Value {
-    let question = client.notification("elicitation/create");
+    let question = client.message_with_method("elicitation/create");
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
     client.send_line(answer.to_string());
     question
@@ -137,7 +137,7 @@ fn person_allows_an_origin_for_the_session() {
     assert!(question.to_string().contains("`https://b.consent.invalid`"));
     let found = errors(&mut client, call);
     assert!(found[0] != DENIED && found[1] == DENIED, "{found:?}");
-    assert_eq!(client.arrived_count("elicitation/create"), 0);
+    assert_eq!(client.unclaimed_count("elicitation/create"), 0);
     client.end();
     // In another session, the person is asked again.
     let mut client = start(&program);
@@ -171,7 +171,7 @@ fn denies_unless_person_clearly_allows() {
         assert_eq!(errors(&mut client, call), [DENIED], "{result}");
     }
     let call = send(&mut client, &[get("https://e.consent.invalid")]);
-    let question = client.notification("elicitation/create");
+    let question = client.message_with_method("elicitation/create");
     let error = json!({"code": -32000, "message": "no"});
     client.send_line(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string());
     assert_eq!(errors(&mut client, call), [DENIED]);
@@ -189,18 +189,18 @@ fn denies_unless_person_clearly_allows() {
         requests[0]["missing_rule"],
         "GET https://new.consent.invalid/*"
     );
-    assert_eq!(client.arrived_count("elicitation/create"), 0);
+    assert_eq!(client.unclaimed_count("elicitation/create"), 0);
 }
 
 #[test]
-fn waits_longer_than_call_time_for_answer() {
+fn person_may_take_longer_than_time_limit() {
     let program = program("limits = { time = \"1s\" }");
     let mut client = start(&program);
     let start = Instant::now();
     let call = send(&mut client, &[get("http://none.consent.invalid")]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     let call = send(&mut client, &[get("https://api.consent.invalid")]);
-    let question = client.notification("elicitation/create");
+    let question = client.message_with_method("elicitation/create");
     std::thread::sleep(Duration::from_millis(2_500));
     let content = json!({"decision": DENY});
     let result = json!({"action": "accept", "content": content});
@@ -215,9 +215,9 @@ fn withdraws_question_after_timeout_or_cancellation() {
     let mut client = start(&program);
     let origin = "https://late.consent.invalid";
     let call = send(&mut client, &[get(origin)]);
-    let question = client.notification("elicitation/create");
+    let question = client.message_with_method("elicitation/create");
     // The client learns that the question is withdrawn.
-    let withdrawn = client.notification("notifications/cancelled");
+    let withdrawn = client.message_with_method("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     assert_eq!(errors(&mut client, call), [DENIED]);
     client.wait_until_logged("nobody answered the question in 300ms");
@@ -232,12 +232,12 @@ fn withdraws_question_after_timeout_or_cancellation() {
     let program = self::program("");
     let mut client = start(&program);
     let call = send(&mut client, &[get(origin)]);
-    let question = client.notification("elicitation/create");
+    let question = client.message_with_method("elicitation/create");
     client.notify("notifications/cancelled", json!({"requestId": call}));
-    let withdrawn = client.notification("notifications/cancelled");
+    let withdrawn = client.message_with_method("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     let call = send(&mut client, &[get(origin)]);
-    client.notification("elicitation/create");
+    client.message_with_method("elicitation/create");
     let (messages, code) = client.end();
     let answered = messages.iter().find(|message| message["id"] == call);
     let answered = answered.unwrap_or_else(|| panic!("{messages:?}"));
@@ -264,7 +264,7 @@ fn asks_nothing_about_requests_that_egress_denies() {
     ];
     let call = send(&mut client, &requests);
     assert_eq!(errors(&mut client, call), [DENIED; 9]);
-    assert_eq!(client.arrived_count("elicitation/create"), 0);
+    assert_eq!(client.unclaimed_count("elicitation/create"), 0);
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -290,7 +290,7 @@ fn logs_missing_grant_if_client_cannot_ask() {
         assert_eq!(errors(&mut client, call), [DENIED], "{revision}");
         client.wait_until_logged(advice);
         assert!(client.stderr().contains(why), "{}", client.stderr());
-        assert_eq!(client.arrived_count("elicitation/create"), 0);
+        assert_eq!(client.unclaimed_count("elicitation/create"), 0);
     }
     let requests = json!([get("https://a.consent.invalid")]);
     let argument = format!("requests={requests}");
@@ -367,7 +367,7 @@ fn question_normalises_hostile_origin() {
 }
 
 #[test]
-fn network_ask_allows_no_secrets_or_private_addresses() {
+fn refuses_wrong_settings_for_network_ask() {
     let secret = "secrets.T = { file = \"t\", header = \"x\", hosts = [\"e.org\"] }";
     for (more, expected) in [
         (

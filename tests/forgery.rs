@@ -141,7 +141,7 @@ fn refused_component_forges_nothing_in_the_reason() {
     let import = import.replace("url=<x>", &format!("url=<{}>", escaped_for_wat(&forged)));
     let imports = wat::parse_str(import).unwrap();
     let name = format!("tools/{}.wasm", forged_name());
-    program.write(&name, b"no component");
+    program.write(&name, b"not a component");
     program.write("FORGED.wasm", imports);
     check("inspect", &program, &["inspect", "FORGED.wasm"], "");
     check("problems", &program, &["tools", "--tools", "tools"], "");
@@ -152,7 +152,7 @@ fn refused_component_forges_nothing_in_the_reason() {
         &["call", "get_skill", &call, "--tools", "tools"],
         "",
     );
-    check("no component", &program, &["inspect", &name], "");
+    check("not a component", &program, &["inspect", &name], "");
     check("no file", &program, &["inspect", &forged_name()], "");
 }
 

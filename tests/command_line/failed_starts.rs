@@ -1,4 +1,5 @@
-//! Starts that fail: each prints one error and no address, and no message of a helper process.
+//! Starts that fail: each prints one error, and neither the server's address nor a message of a
+//! helper process.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,11 +36,11 @@ fn assert_failed_with(output: &Output, message: &str, case: &str) {
 
 /// Configurations that every server refuses, each with a part of the error.
 const CONFIGURATIONS: &[(&str, &str)] = &[
-    ("audit_file = \"noise\"", "cannot use the audit log"),
+    ("audit_file = \"wrong_file\"", "cannot use the audit log"),
     ("audit_file = \"none/log\"", "cannot use the audit log"),
     ("audit_file = \"skills\"", "cannot use the audit log"),
     (
-        "audit_file = \"log\"\n[audit]\nkey_file = \"noise\"",
+        "audit_file = \"log\"\n[audit]\nkey_file = \"wrong_file\"",
         "cannot use the key file",
     ),
     ("skills = [\"none\"]", "cannot use the folder"),
@@ -66,22 +67,22 @@ const HTTP_CONFIGURATIONS: &[(&str, &str)] = &[
         "cannot use the certificate",
     ),
     (
-        "[http]\ntls_cert = \"noise\"\ntls_key = \"noise\"",
+        "[http]\ntls_cert = \"wrong_file\"\ntls_key = \"wrong_file\"",
         "cannot use the certificate",
     ),
-    ("[http]\ntls_cert = \"noise\"", "needs its key"),
+    ("[http]\ntls_cert = \"wrong_file\"", "needs its key"),
     ("[http]\ntoken_file = \"none\"", "`none`"),
 ];
 
 #[test]
 fn failed_start_prints_one_error_and_no_address() {
     let program = program();
-    program.write("noise", "no record\n");
-    program.write("bad/bad.wasm", "no component");
+    program.write("wrong_file", "not a record\n");
+    program.write("bad/bad.wasm", "not a component");
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();
     program.write("tools/count_lines.wasm", component);
-    let noise = program.folder.path().join("noise");
-    fs::set_permissions(noise, fs::Permissions::from_mode(0o600)).unwrap();
+    let wrong_file = program.folder.path().join("wrong_file");
+    fs::set_permissions(wrong_file, fs::Permissions::from_mode(0o600)).unwrap();
     let is_root = rustix::process::geteuid().is_root();
     let stdio = ["--config", "c.toml", "serve"];
     let http = [&stdio[..], &["--http", "127.0.0.1:0"]].concat();
@@ -90,7 +91,8 @@ fn failed_start_prints_one_error_and_no_address() {
     let over_stdio = CONFIGURATIONS.iter().map(|case| (&stdio[..], case));
     for (arguments, (config, message)) in over_stdio.chain(over_http) {
         if config.contains("confine") && !is_root {
-            continue; // Only root is always refused; for others the kernel decides.
+            // `confine = "required"` always refuses root. For other users it depends on the kernel.
+            continue;
         }
         let skills = if config.contains("skills = ") {
             ""
@@ -108,10 +110,13 @@ fn failed_start_prints_one_error_and_no_address() {
     program.write("c.toml", "skills = [\"skills\"]\n");
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let occupied = listener.local_addr().unwrap().to_string();
-    let unix = format!("unix:{}", program.folder.path().join("noise").display());
+    let unix = format!(
+        "unix:{}",
+        program.folder.path().join("wrong_file").display()
+    );
     for (address, message) in [
         (occupied.as_str(), "cannot serve at"),
-        (unix.as_str(), "noise"),
+        (unix.as_str(), "wrong_file"),
         ("unix:/none/socket", "/none"),
     ] {
         let arguments = ["--config", "c.toml", "serve", "--http", address];

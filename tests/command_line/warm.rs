@@ -68,7 +68,7 @@ fn compiles_all_served_components() {
 fn reports_unloadable_component_and_missing_cache() {
     let program = program();
     program.write("skillhost.toml", "tools = [\"tools\"]\n");
-    program.write("tools/n.wasm", "no component");
+    program.write("tools/n.wasm", "not a component");
     let warm = run(&program, &["warm"], "cache");
     assert_eq!((warm.code, warm.stdout.as_str()), (1, ""));
     let message = "cannot load the tool component `tools/n.wasm`";

@@ -88,11 +88,11 @@ fn server_notices_update_of_volume() {
     client.request("tools/list", json!({}));
     for (volume, path, name) in [(&root, "a/SKILL.md", "a"), (&inner, "SKILL.md", "own")] {
         update(volume, 2, &[(path, "# Two\n")]);
-        client.notification(CHANGED);
+        client.message_with_method(CHANGED);
         let read = client.call("read_skill", json!({"skill_name": name}));
         assert!(read.to_string().contains("# Two"), "{read}");
-        while client.arrived_count(CHANGED) > 0 {
-            client.notification(CHANGED);
+        while client.unclaimed_count(CHANGED) > 0 {
+            client.message_with_method(CHANGED);
         }
     }
 }

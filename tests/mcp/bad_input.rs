@@ -194,7 +194,7 @@ fn refuses_oversized_subscriptions() {
     for _ in 0..16 {
         let params = json!({"notifications": {"resourceSubscriptions": ["skill://a/SKILL.md"]}});
         client.send("subscriptions/listen", params);
-        let accepted = client.notification("notifications/subscriptions/acknowledged");
+        let accepted = client.message_with_method("notifications/subscriptions/acknowledged");
         assert_eq!(accepted["params"]["notifications"], json!({}), "{accepted}");
     }
 }

@@ -71,8 +71,8 @@ fn long_call_sends_requested_progress() {
             client.answer(id);
         }
         let mut reports = Vec::new();
-        while client.arrived_count("notifications/progress") > 0 {
-            reports.push(client.notification("notifications/progress")["params"].clone());
+        while client.unclaimed_count("notifications/progress") > 0 {
+            reports.push(client.message_with_method("notifications/progress")["params"].clone());
         }
         assert_eq!(reports.len(), 2, "{reports:?}");
         let progress = |report: &Value| report["progress"].as_f64().unwrap();

@@ -33,14 +33,14 @@ fn start_listening(
         "resourcesListChanged": true,
     }});
     let id = client.send("subscriptions/listen", everything);
-    let agreed = client.notification("notifications/subscriptions/acknowledged");
+    let agreed = client.message_with_method("notifications/subscriptions/acknowledged");
     assert_eq!(agreed["params"]["notifications"]["toolsListChanged"], true);
     (client, Some(id))
 }
 
 /// Waits for a notification, in the form of the revision.
 fn expect_notification(client: &mut Client, method: &str, subscription: Option<u64>) {
-    let notification = client.notification(method);
+    let notification = client.message_with_method(method);
     let id = &notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     match subscription {
         Some(subscription) => assert_eq!(*id, subscription),
@@ -79,13 +79,13 @@ fn notifies_of_changed_files() {
         assert_eq!(after[0], before[0]);
         assert_eq!(after[1]["uri"], "skill://a/docs/new.md");
         // There may be two notifications, for the folder and for the file.
-        while client.arrived_count(CHANGED) > 0 {
+        while client.unclaimed_count(CHANGED) > 0 {
             expect_notification(&mut client, CHANGED, subscription);
         }
         program.write("skills/a/docs/new.md", "newer");
         expect_notification(&mut client, CHANGED, subscription);
         assert_ne!(manifest(&mut client), after);
-        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
+        assert_eq!(client.unclaimed_count(TOOLS_CHANGED), 0);
         assert_eq!(client.end().1, Some(0));
     }
 }
@@ -103,7 +103,7 @@ fn notifies_of_added_and_removed_skills() {
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         let listed = client.request("tools/list", json!({}))["result"]["tools"].to_string();
         assert!(listed.contains(r#""enum":["a","b"]"#), "{listed}");
-        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
+        assert_eq!(client.unclaimed_count(TOOLS_CHANGED), 0);
         fs::remove_dir_all(program.folder.path().join("skills/b")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         // Without skills there is no prompt.
@@ -226,7 +226,7 @@ fn reloads_added_changed_and_removed_components() {
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert_eq!(tools(&mut client).len(), 6);
-        assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
+        assert_eq!(client.unclaimed_count(TOOLS_CHANGED), 0);
     }
 }
 
@@ -260,9 +260,9 @@ fn change_outside_of_listings_sends_no_notification() {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(client.arrived_count(TOOLS_CHANGED), 0);
+    assert_eq!(client.unclaimed_count(TOOLS_CHANGED), 0);
     assert_eq!(
-        client.arrived_count("notifications/prompts/list_changed"),
+        client.unclaimed_count("notifications/prompts/list_changed"),
         0
     );
 }
@@ -283,7 +283,7 @@ fn limits_subscriptions_of_client() {
     let again = client.send("subscriptions/listen", listen());
     program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
     let mut notified: Vec<Value> = (0..16)
-        .map(|_| client.notification(TOOLS_CHANGED))
+        .map(|_| client.message_with_method(TOOLS_CHANGED))
         .map(|message| message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone())
         .collect();
     notified.sort_by_key(Value::as_u64);
@@ -302,7 +302,7 @@ fn subscription_continues_after_other_changes() {
             "subscriptions/listen",
             json!({"notifications": {kind: true}}),
         );
-        client.notification("notifications/subscriptions/acknowledged");
+        client.message_with_method("notifications/subscriptions/acknowledged");
         id
     };
     let tools_id = listen("toolsListChanged");

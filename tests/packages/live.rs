@@ -72,14 +72,14 @@ fn running_server_follows_changed_components() {
             if revision == NEWEST {
                 let tools = json!({"notifications": {"toolsListChanged": true}});
                 client.send("subscriptions/listen", tools);
-                client.notification("notifications/subscriptions/acknowledged");
+                client.message_with_method("notifications/subscriptions/acknowledged");
             }
         };
         subscribe(&mut client);
         assert!(!has_tool(&mut client, "count_lines"));
         user.push(&count_lines(), None);
         user.run_ok(&["add", &user.reference()]);
-        client.notification(TOOLS_CHANGED);
+        client.message_with_method(TOOLS_CHANGED);
         assert!(has_tool(&mut client, "count_lines"));
         // An added component has no grant.
         let refused = count(&mut client);
@@ -95,11 +95,11 @@ fn running_server_follows_changed_components() {
             fs::read(repository().join("guest-tools/examples/dist/search_in_skill.wasm")).unwrap();
         user.push(&other, None);
         user.run_ok(&["update"]);
-        client.notification(TOOLS_CHANGED);
+        client.message_with_method(TOOLS_CHANGED);
         assert!(has_tool(&mut client, "search_in_skill"));
         assert!(!has_tool(&mut client, "count_lines"));
         user.run_ok(&["remove", "csv"]);
-        client.notification(TOOLS_CHANGED);
+        client.message_with_method(TOOLS_CHANGED);
         assert!(!has_tool(&mut client, "search_in_skill"));
         assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
         assert_eq!(client.end().1, Some(0));
@@ -132,21 +132,21 @@ fn running_server_follows_changed_skills() {
         if revision == NEWEST {
             let resources = json!({"notifications": {"resourcesListChanged": true}});
             client.send("subscriptions/listen", resources);
-            client.notification("notifications/subscriptions/acknowledged");
+            client.message_with_method("notifications/subscriptions/acknowledged");
         }
         assert!(read(&mut client, "report").contains(NO_SKILL));
         user.add_skill();
-        client.notification(SKILLS_CHANGED);
+        client.message_with_method(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.push_skill_version("1.1.0", None);
         user.run_ok(&["update"]);
-        client.notification(SKILLS_CHANGED);
+        client.message_with_method(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.1.0"));
         user.run_ok(&["rollback", "report"]);
-        client.notification(SKILLS_CHANGED);
+        client.message_with_method(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains("# Report 1.0.0"));
         user.run_ok(&["remove", "--skill", "report"]);
-        client.notification(SKILLS_CHANGED);
+        client.message_with_method(SKILLS_CHANGED);
         assert!(read(&mut client, "report").contains(NO_SKILL));
         assert!(!client.stderr().contains(UNCHANGED), "{}", client.stderr());
         assert_eq!(client.end().1, Some(0));

@@ -396,7 +396,7 @@ fn starts_only_allowed_task_within_limits() {
     }
     // The child reads a component and reports an error.
     let (mut child, mut stdin, mut output) = start_child(&long, variables("ALLOWED")).unwrap();
-    write_message(&mut stdin, Kind::Request, b"no component").unwrap();
+    write_message(&mut stdin, Kind::Request, b"not a component").unwrap();
     let message = read_message(&mut output, 4096).unwrap().unwrap();
     assert_eq!(message.kind, Kind::Failure);
     assert!(!message.bytes.is_empty());

@@ -249,8 +249,9 @@ impl Client {
         self.find(|message| message["id"] == id)
     }
 
-    /// Waits for a notification, unless it has arrived already.
-    pub(crate) fn notification(&mut self, method: &str) -> Value {
+    /// Returns the next notification or request of the server with this method. Waits if none has
+    /// arrived.
+    pub(crate) fn message_with_method(&mut self, method: &str) -> Value {
         self.find(|message| message["method"] == method)
     }
 
@@ -259,11 +260,12 @@ impl Client {
         self.find(|message| message["method"] != "notifications/progress")
     }
 
-    /// Returns the number of notifications of this method that have arrived and were not returned.
-    pub(crate) fn arrived_count(&mut self, method: &str) -> usize {
+    /// Returns the number of messages with this method that have arrived and that no function has
+    /// returned yet.
+    pub(crate) fn unclaimed_count(&mut self, method: &str) -> usize {
         self.receive();
-        let of_method = |message: &&Value| message["method"] == method;
-        self.unclaimed.iter().filter(of_method).count()
+        let has_method = |message: &&Value| message["method"] == method;
+        self.unclaimed.iter().filter(has_method).count()
     }
 
     /// Stores the messages that have arrived.

@@ -1,8 +1,8 @@
-//! The layer of a skill: a tar archive of its files, plain or in gzip.
+//! The layer of a skill: a tar archive of its files, plain or compressed with gzip.
 //!
-//! Unpacks only files and folders, to memory. The only supported extensions of tar are long names, in
-//! the forms of pax and GNU. Drops times, owners, modes and comments, which change neither a file's
-//! name nor its bytes. Refuses everything else.
+//! Writes such archives, and reads files and folders from them into memory. The only supported
+//! extensions of tar are long names, as pax and GNU tar write them. Ignores times, owners, modes
+//! and comments, which change neither a file's name nor its bytes. Refuses everything else.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write as _};
@@ -11,31 +11,31 @@ use std::ops::Range;
 use anyhow::{Context as _, bail, ensure};
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
-use tar::{Archive, Builder, EntryType, Header, PaxExtensions};
+use tar::{Archive, Builder, Entry, EntryType, Header, PaxExtensions};
 
 use crate::manifest::{Descriptor, PLAIN_SKILL_LAYER};
 use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, MAX_FILES, MAX_PATH, SkillFiles, SkillFilesBuilder};
 
-/// The maximum size of an archive, in bytes. Guards against: archives that unpack to huge sizes.
+/// The maximum size of an archive, in bytes. Guards against: layers that decompress to huge sizes.
 const MAX_ARCHIVE: u64 = MAX_BYTES + (16 << 20);
 
-/// The maximum number of bytes of an archive for each byte of its layer, and the number of bytes
-/// that are allowed in addition.
+/// The maximum size of an archive for each byte of its layer, and the size that is allowed in
+/// addition, in bytes.
 ///
-/// Guards against: small layers that unpack to huge sizes. Text has a ratio of less than 20.
+/// Guards against: small layers that decompress to huge archives. Text has a ratio of less than 20.
 const MAX_RATIO: (u64, u64) = (100, 1 << 20);
 
 /// The maximum number of entries of an archive: files, folders and long names.
 pub(crate) const MAX_ENTRIES: usize = 4 * MAX_FILES;
 
-/// The maximum size of an entry with a long name, or of pax extensions, in bytes.
-const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
+/// The maximum size of an extended header, in bytes: of pax records or a GNU long name.
+const MAX_EXTENDED_HEADER: u64 = 4096 + MAX_PATH as u64;
 
-/// The end of a name in its header.
+/// The position of the end of a name in its header.
 const NAME_END: usize = 100;
 
-/// The position of a name's prefix in a header of the format ustar, and the position of its end.
+/// The positions of the start and the end of a name's prefix in a header of the format ustar.
 const PREFIX: usize = 345;
 const PREFIX_END: usize = 500;
 
@@ -46,27 +46,27 @@ const NUMBERS: [Range<usize>; 2] = [124..136, 148..156];
 /// The position of the last byte of a header's checksum.
 const CHECKSUM_LAST: usize = 155;
 
-/// The positions of a header's other numbers: its mode, owner, group, time and device.
-const DROPPED_NUMBERS: [Range<usize>; 6] =
+/// The positions of a header's ignored numbers: its mode, owner, group, time and device.
+const IGNORED_NUMBERS: [Range<usize>; 6] =
     [100..108, 108..116, 116..124, 136..148, 329..337, 337..345];
 
 /// The position of an entry's type in its header.
 const TYPE: usize = 156;
 
-/// The position of a link's name in its header.
-const LINK_NAME: Range<usize> = 157..257;
+/// The position of a link's target in its header.
+const LINK_TARGET: Range<usize> = 157..257;
 
-/// The pax extensions that change neither a name nor bytes.
-const DROPPED: [&str; 8] = [
+/// The keys of pax records that change neither a name nor bytes.
+const IGNORED_KEYS: [&str; 8] = [
     "atime", "comment", "ctime", "gid", "gname", "mtime", "uid", "uname",
 ];
 
-/// Unpacks the files of a skill from its layer.
+/// Reads the files of a skill from its layer.
 ///
 /// # Errors
 ///
-/// If the archive has a link, a device or an unknown extension, is too large or damaged, or has a
-/// name that [`SkillFilesBuilder::add`] refuses.
+/// If the archive has a link, a device or an unsupported extension, is too large or damaged, or has
+/// a name that [`SkillFilesBuilder::add`] refuses.
 pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     let archive = if layer.media_type == PLAIN_SKILL_LAYER {
         Cow::Borrowed(bytes)
@@ -80,26 +80,26 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFi
     read_archive(&archive).context("cannot unpack the archive of the skill")
 }
 
-/// Returns the maximum number of bytes to which a layer of `bytes` bytes may unpack.
-pub(crate) fn max_unpacked(bytes: usize) -> u64 {
+/// Returns the maximum size to which `bytes` compressed bytes may decompress, in bytes.
+pub(crate) fn max_decompressed_size(bytes: usize) -> u64 {
     let (ratio, extra) = MAX_RATIO;
     (bytes as u64 * ratio + extra).min(MAX_ARCHIVE)
 }
 
 fn decompress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let max = max_unpacked(bytes.len());
+    let max = max_decompressed_size(bytes.len());
     let mut decoder = GzDecoder::new(bytes);
     let mut archive = Vec::new();
     let read = decoder.by_ref().take(max + 1).read_to_end(&mut archive);
     read.context("the layer is not valid gzip")?;
     ensure!(
         archive.len() as u64 <= max,
-        "the layer of {} bytes unpacks to more than {max} bytes",
+        "the layer of {} bytes decompresses to more than {max} bytes",
         bytes.len()
     );
     ensure!(
         decoder.into_inner().is_empty(),
-        "the layer has bytes after its end"
+        "the layer has bytes after its gzip stream"
     );
     Ok(archive)
 }
@@ -110,40 +110,34 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
     let mut long_name: Option<Vec<u8>> = None;
     let mut has_pax = false;
     // Reads raw entries, because the crate `tar` itself accepts more extensions.
-    for (at, entry) in archive.entries()?.raw(true).enumerate() {
-        ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
+    for (index, entry) in archive.entries()?.raw(true).enumerate() {
+        ensure!(
+            index < MAX_ENTRIES,
+            "there are more than {MAX_ENTRIES} entries"
+        );
         let mut entry = entry?;
         let header = entry.header();
         let (size, kind) = (header.entry_size()?, header.entry_type());
         check_header(header)?;
-        let mut extension = || -> anyhow::Result<Vec<u8>> {
-            ensure!(size <= MAX_EXTENSION, "it has an extension of {size} bytes");
-            // Some programs drop such a header, and read its bytes as headers.
-            ensure!(!entry.path_bytes().is_empty(), "an extension has no name");
-            let mut text = Vec::new();
-            entry.read_to_end(&mut text)?;
-            ensure!(text.len() as u64 == size, "it ends too early");
-            Ok(text)
-        };
         let name = match kind {
             EntryType::XHeader => {
-                // Some programs use only the last one.
+                // Some programs use only the last pax header.
                 ensure!(!has_pax, "a file has two pax headers");
                 has_pax = true;
-                read_pax(&extension()?)?
+                read_pax(&read_extended_header(&mut entry)?)?
             }
             EntryType::XGlobalHeader => {
-                // Some programs drop the long name then.
+                // Some programs forget a file's long name at a global pax header.
                 ensure!(
                     !has_pax && long_name.is_none(),
-                    "a header for all files is between the headers of a file"
+                    "a global pax header is between the headers of a file"
                 );
-                let name = read_pax(&extension()?)?;
-                ensure!(name.is_none(), "it has a name for all files");
+                let name = read_pax(&read_extended_header(&mut entry)?)?;
+                ensure!(name.is_none(), "a global pax header has a name");
                 continue;
             }
             EntryType::GNULongName => {
-                let mut name = extension()?;
+                let mut name = read_extended_header(&mut entry)?;
                 ensure!(
                     name.pop() == Some(0),
                     "a long name does not end with a zero byte"
@@ -154,16 +148,20 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
                 has_pax = false;
                 let name = entry.path_bytes().into_owned();
                 let name = long_name.take().unwrap_or(name);
-                if kind == EntryType::Directory && matches!(&name[..], b"." | b"./") {
-                    ensure!(size == 0, "a folder has {size} bytes");
+                let is_file = kind == EntryType::Regular;
+                ensure!(
+                    is_file || size == 0,
+                    "the folder `{}` has {size} bytes; a folder must have none",
+                    quote(&String::from_utf8_lossy(&name))
+                );
+                if !is_file && matches!(&name[..], b"." | b"./") {
                     continue;
                 }
                 // `tar -C SKILL .` starts names with `./`.
                 let name = name.strip_prefix(b"./").unwrap_or(&name);
-                if kind == EntryType::Regular {
+                if is_file {
                     files.add(name, size, &mut entry)?;
                 } else {
-                    ensure!(size == 0, "a folder has {size} bytes");
                     files.add_folder(name.strip_suffix(b"/").unwrap_or(name))?;
                 }
                 continue;
@@ -181,44 +179,67 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
         long_name = name.or(long_name);
     }
     ensure!(long_name.is_none(), "a long name has no file");
-    // The end is two empty blocks. Some programs add more.
+    // An archive ends with two blocks of zeros. Some programs write more of them.
     ensure!(
         archive.into_inner().iter().all(|byte| *byte == 0),
-        "it has bytes after its end"
+        "there are bytes after the end-of-archive blocks"
     );
     files.build()
 }
 
-/// Checks that other programs read the same name, type, size and checksum in a header.
+/// Reads the data of an extended header: pax records or a GNU long name.
+fn read_extended_header(entry: &mut Entry<'_, &[u8]>) -> anyhow::Result<Vec<u8>> {
+    let size = entry.header().entry_size()?;
+    ensure!(
+        size <= MAX_EXTENDED_HEADER,
+        "an extended header has {size} bytes, more than {MAX_EXTENDED_HEADER}"
+    );
+    // Some programs skip such an entry if it has no name, and read its data as headers.
+    ensure!(
+        !entry.path_bytes().is_empty(),
+        "an extended header has no name"
+    );
+    let mut data = Vec::new();
+    entry.read_to_end(&mut data)?;
+    ensure!(
+        data.len() as u64 == size,
+        "the archive ends within an extended header"
+    );
+    Ok(data)
+}
+
+/// Checks that all programs read the same name, type, size and checksum in a header.
 fn check_header(header: &Header) -> anyhow::Result<()> {
     let bytes = header.as_bytes();
     let name = || quote(&String::from_utf8_lossy(&header.path_bytes())).to_string();
-    // Some programs read a checksum without an end together with the bytes behind it. Some end
-    // without an error at a dropped number that they cannot read.
+    // If no blank or zero byte ends a checksum, some programs read the next bytes as its digits. At
+    // an ignored number that they cannot read, some programs stop without an error.
     ensure!(
         NUMBERS.into_iter().all(|number| is_octal(&bytes[number]))
             && matches!(bytes[CHECKSUM_LAST], b' ' | 0)
-            && DROPPED_NUMBERS
+            && IGNORED_NUMBERS
                 .into_iter()
                 .all(|number| is_readable(&bytes[number])),
         "the header of `{}` has a number that some programs read differently",
         name()
     );
-    // Some programs read such a file as a folder, and its bytes as headers.
+    // Some programs take an entry of type zero for a folder if its name ends in `/`, and read the
+    // file's bytes as headers.
     ensure!(
         bytes[TYPE] != 0 || !header.path_bytes().ends_with(b"/"),
         "the name `{}` of a file ends in `/`",
         name()
     );
-    // Some programs drop such a header, and read its bytes as headers. Links are refused later.
+    // Some programs skip a header with a link target, and read the file's bytes as headers. The
+    // caller refuses links.
     let is_link = matches!(header.entry_type(), EntryType::Link | EntryType::Symlink);
     ensure!(
-        is_link || bytes[LINK_NAME].iter().all(|byte| *byte == 0),
-        "the header of `{}` has the name of a link",
+        is_link || bytes[LINK_TARGET].iter().all(|byte| *byte == 0),
+        "`{}` has a link target, but is not a link",
         name()
     );
-    // Python reads a prefix in all formats. In ustar, a mark at the end of the header makes the
-    // prefix shorter.
+    // Python reads a prefix in headers of all formats. A ustar header that ends with the magic
+    // bytes of the format star has a shorter prefix.
     let is_ustar = header.as_ustar().is_some();
     let unused = if is_ustar { PREFIX_END } else { PREFIX };
     ensure!(
@@ -231,7 +252,7 @@ fn check_header(header: &Header) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns whether a number of a header is octal digits, after optional blanks and before only
+/// Returns whether a field of a header is an octal number: optional blanks, digits, and then only
 /// blanks and zero bytes.
 fn is_octal(field: &[u8]) -> bool {
     let digits = field.trim_ascii_start();
@@ -245,9 +266,9 @@ fn is_octal(field: &[u8]) -> bool {
         && digits[count..].iter().all(|byte| matches!(byte, b' ' | 0))
 }
 
-/// Returns whether all programs can read a number of a header that skillhost drops: it is empty,
-/// octal, or in base 256 and less than 2^53. Some programs drop a header with a larger number, and
-/// read the file's bytes as headers.
+/// Returns whether all programs can read an ignored number of a header: one that is empty, octal,
+/// or in base 256 and less than 2^53. Some programs skip a header with a larger number, and read
+/// the file's bytes as headers.
 fn is_readable(field: &[u8]) -> bool {
     let is_empty = field.iter().all(|byte| matches!(byte, b' ' | 0));
     let is_base_256 = field.split_last_chunk::<7>().is_some_and(|(high, low)| {
@@ -257,37 +278,41 @@ fn is_readable(field: &[u8]) -> bool {
     is_empty || is_base_256 || is_octal(field)
 }
 
-/// Returns whether a text of a header has only zero bytes after its first zero byte.
+/// Returns whether a text field of a header has only zero bytes after its first zero byte.
 fn ends_at_zero(field: &[u8]) -> bool {
     let mut rest = field.iter().skip_while(|byte| **byte != 0);
     rest.all(|byte| *byte == 0)
 }
 
-/// Returns the name that pax extensions give to the next entry.
-fn read_pax(text: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
+/// Returns the name that pax records give to the next entry.
+fn read_pax(records: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
     let mut name = None;
     let mut length = 0;
-    for extension in PaxExtensions::new(text) {
-        let extension = extension?;
-        let key = extension.key().context("a pax extension is not UTF-8")?;
-        let value = extension.value_bytes();
-        // Other programs could read a value with a line break differently.
-        let line = key.len() + value.len() + 3;
-        length += line + digits(line);
+    for record in PaxExtensions::new(records) {
+        let record = record?;
+        let key = record.key();
+        let key = key.context("the key of a pax record is not UTF-8")?;
+        let value = record.value_bytes();
+        // Adds up the lengths that the records should have. Other programs could read a record of
+        // another length differently, such as one with a line break in its value.
+        let rest = key.len() + value.len() + 3;
+        length += rest + count_digits(rest);
         match key {
             "path" if name.is_none() => name = Some(value.to_owned()),
-            _ if DROPPED.contains(&key) => {}
-            _ => bail!("it has the pax extension `{}`", quote(key)),
+            _ if IGNORED_KEYS.contains(&key) => {}
+            "path" => bail!("the pax record `path` occurs twice"),
+            _ => bail!("the pax record `{}` is not supported", quote(key)),
         }
     }
-    ensure!(length == text.len(), "a pax extension is malformed");
+    ensure!(length == records.len(), "a pax record is malformed");
     Ok(name)
 }
 
-/// Returns the number of digits in the length of a pax record. The length counts its own digits.
-fn digits(line: usize) -> usize {
+/// Returns the number of digits in the length of a pax record. The length is the number of these
+/// digits and of the `rest` of the record's bytes.
+fn count_digits(rest: usize) -> usize {
     let count = |number: usize| number.to_string().len();
-    count(line + count(line + count(line)))
+    count(rest + count(rest + count(rest)))
 }
 
 /// Packs the files of a skill. The same files give the same bytes.
@@ -296,22 +321,22 @@ pub(crate) fn pack(files: &SkillFiles) -> anyhow::Result<Vec<u8>> {
     for (path, bytes) in files.iter() {
         let mut header = Header::new_ustar();
         if header.set_path(path).is_err() {
-            // The failed call can leave a part of the name.
+            // The failed `set_path` can leave a part of the name in the header.
             header = Header::new_ustar();
             header.set_path("long-name")?;
             // The crate `tar` would write a pax header with an empty name.
-            let line = format!(" path={path}\n");
-            let line = format!("{}{line}", line.len() + digits(line.len()));
+            let rest = format!(" path={path}\n");
+            let record = format!("{}{rest}", rest.len() + count_digits(rest.len()));
             let mut pax = header.clone();
             pax.set_entry_type(EntryType::XHeader);
-            append(&mut archive, &mut pax, line.as_bytes())?;
+            append(&mut archive, &mut pax, record.as_bytes())?;
         }
         append(&mut archive, &mut header, bytes)?;
     }
     Ok(archive.into_inner()?)
 }
 
-/// Adds an entry without an owner and a time.
+/// Adds an entry without an owner or a time.
 fn append(archive: &mut Builder<Vec<u8>>, header: &mut Header, bytes: &[u8]) -> io::Result<()> {
     header.set_size(bytes.len() as u64);
     header.set_mode(0o644);
@@ -357,7 +382,7 @@ mod tests {
         fn sized(mut self, kind: u8, name: &[u8], bytes: &[u8], size: u64) -> Self {
             let mut header = Header::new_ustar();
             header.as_mut_bytes()[..name.len()].copy_from_slice(name);
-            header.as_mut_bytes()[156] = kind;
+            header.as_mut_bytes()[TYPE] = kind;
             header.set_size(size);
             header.set_mode(0o4755);
             if matches!(kind, b'1' | b'2') {
@@ -370,18 +395,18 @@ mod tests {
             self
         }
 
-        /// Adds a pax record.
+        /// Adds a pax header with one record.
         fn pax(self, kind: u8, key: &str, value: &str) -> Self {
-            let line = key.len() + value.len() + 3;
-            let line = format!("{} {key}={value}\n", line + digits(line));
-            self.entry(kind, b"pax", line.as_bytes())
+            let rest = key.len() + value.len() + 3;
+            let record = format!("{} {key}={value}\n", rest + count_digits(rest));
+            self.entry(kind, b"pax", record.as_bytes())
         }
 
         /// Changes the header of the last entry, which must be empty.
-        fn header(mut self, at: usize, bytes: &[u8]) -> Self {
+        fn header(mut self, position: usize, bytes: &[u8]) -> Self {
             let start = self.0.len() - 512;
             let mut header = Header::from_byte_slice(&self.0[start..]).clone();
-            header.as_mut_bytes()[at..at + bytes.len()].copy_from_slice(bytes);
+            header.as_mut_bytes()[position..position + bytes.len()].copy_from_slice(bytes);
             header.set_cksum();
             self.0[start..].copy_from_slice(header.as_bytes());
             self
@@ -398,17 +423,18 @@ mod tests {
         }
     }
 
-    /// Unpacks an archive plain and compressed, and checks that both results are equal.
-    fn unpack_both(archive: &[u8]) -> Result<SkillFiles, String> {
+    /// Unpacks an archive from a plain and a compressed layer, and checks that the results are
+    /// equal.
+    fn unpack_in_both_forms(archive: &[u8]) -> Result<SkillFiles, String> {
         let plain = unpack(&Descriptor::of(PLAIN_SKILL_LAYER, archive), archive);
         let layer = compress(archive).unwrap();
         let unpacked = unpack(&Descriptor::of(SKILL_LAYER, &layer), &layer);
         let text = |it: anyhow::Result<SkillFiles>| it.map_err(|error| format!("{error:#}"));
         let (plain, unpacked) = (text(plain), text(unpacked));
-        // Thousands of empty entries compress as well as a bomb.
+        // Thousands of empty entries compress so well that the compressed layer is refused.
         let is_bomb = unpacked
             .as_ref()
-            .is_err_and(|it| it.contains("unpacks to more"));
+            .is_err_and(|it| it.contains("decompresses to more"));
         assert!(is_bomb || plain == unpacked, "{plain:?} {unpacked:?}");
         plain
     }
@@ -428,7 +454,7 @@ mod tests {
         let files = files.unwrap();
         let archive = pack(&files).unwrap();
         assert_eq!(archive, pack(&files).unwrap());
-        assert_eq!(unpack_both(&archive).unwrap(), files);
+        assert_eq!(unpack_in_both_forms(&archive).unwrap(), files);
         assert_eq!(compress(&archive).unwrap(), compress(&archive).unwrap());
         // The header of gzip has no time and no operating system.
         assert_eq!(
@@ -463,8 +489,8 @@ mod tests {
             (&format!("x{long}"), "gnu"),
         ]);
         let expected = expected.unwrap();
-        assert_eq!(unpack_both(&archive).unwrap(), expected);
-        assert_eq!(unpack_both(&padded).unwrap(), expected);
+        assert_eq!(unpack_in_both_forms(&archive).unwrap(), expected);
+        assert_eq!(unpack_in_both_forms(&padded).unwrap(), expected);
     }
 
     #[test]
@@ -478,7 +504,8 @@ mod tests {
         broken.0[1024 + 100] ^= 1;
         let bad_length = b"10 path=a\n".as_slice();
         let line_break = b"11 path=a\nb\n".as_slice();
-        let many = (0..=MAX_FILES).fold(new(), |it, at| it.file(&at.to_string(), b""));
+        let two_paths = b"9 path=a\n9 path=b\n".as_slice();
+        let many = (0..=MAX_FILES).fold(new(), |it, number| it.file(&number.to_string(), b""));
         let folders = (0..MAX_ENTRIES).fold(new(), |it, _| it.entry(b'5', b"d", b""));
         let twice = new().file("a", b"1").file("a", b"2");
         for (archive, why) in [
@@ -499,7 +526,10 @@ mod tests {
             (new().file("a/../../up", b""), "`..`"),
             (new().file("././x", b""), "`.`"),
             (new().entry(b'5', b"../up/", b""), "`..`"),
-            (new().entry(b'5', b"d", b"bytes"), "a folder has 5 bytes"),
+            (
+                new().entry(b'5', b"d", b"bytes"),
+                "the folder `d` has 5 bytes",
+            ),
             (new().file("a\\b", b""), "a backslash"),
             (new().entry(b'0', b"\xff", b""), "is not UTF-8"),
             (new().file("skill.md", b""), "differ only by case"),
@@ -516,7 +546,7 @@ mod tests {
             (new().pax(b'x', "path", "../up").file("x", b""), "`..`"),
             (
                 new().pax(b'x', "size", "9").file("x", b""),
-                "pax extension `size`",
+                "pax record `size`",
             ),
             (
                 new().pax(b'x', "linkpath", "/").file("x", b""),
@@ -532,11 +562,15 @@ mod tests {
             ),
             (
                 new().pax(b'g', "path", "all").file("x", b""),
-                "a name for all files",
+                "a global pax header has a name",
             ),
             (
                 new().entry(b'x', b"p", bad_length).file("x", b""),
                 "malformed",
+            ),
+            (
+                new().entry(b'x', b"p", two_paths).file("x", b""),
+                "`path` occurs twice",
             ),
             (
                 new().entry(b'x', b"p", line_break).file("x", b""),
@@ -548,34 +582,34 @@ mod tests {
             ),
             (
                 new().entry(b'L', b"l", &[b'n'; 9999]),
-                "an extension of 9999 bytes",
+                "an extended header has 9999 bytes",
             ),
             (
                 new().entry(b'L', b"", b"long\0").file("x", b""),
-                "an extension has no name",
+                "an extended header has no name",
             ),
             (
                 new().entry(b'x', b"", b"10 path=a\n").file("x", b""),
-                "an extension has no name",
+                "an extended header has no name",
             ),
             (
                 new().entry(b'g', b"", b"").file("x", b""),
-                "an extension has no name",
+                "an extended header has no name",
             ),
             (
-                new().file("x", b"").header(LINK_NAME.start, b"y"),
-                "the header of `x` has the name of a link",
+                new().file("x", b"").header(LINK_TARGET.start, b"y"),
+                "`x` has a link target",
             ),
             (
-                new().entry(b'5', b"d", b"").header(LINK_NAME.start, b"y"),
-                "has the name of a link",
+                new().entry(b'5', b"d", b"").header(LINK_TARGET.start, b"y"),
+                "has a link target",
             ),
             (
                 new()
                     .entry(b'x', b"p", b"")
-                    .header(LINK_NAME.end - 1, b"y")
+                    .header(LINK_TARGET.end - 1, b"y")
                     .file("x", b""),
-                "has the name of a link",
+                "has a link target",
             ),
             (two_names, "two long names"),
             (
@@ -617,12 +651,12 @@ mod tests {
             (folders, "more than 16384 entries"),
             (
                 new().raw(&[0; 1024]).file("hidden", b""),
-                "bytes after its end",
+                "bytes after the end-of-archive blocks",
             ),
             (TestArchive(Vec::new()).file("a", b""), "has no SKILL.md"),
             (TestArchive(Vec::new()), "has no SKILL.md"),
         ] {
-            let error = unpack_both(&archive.end()).unwrap_err();
+            let error = unpack_in_both_forms(&archive.end()).unwrap_err();
             assert!(error.contains(why), "{why}: {error}");
             assert!(!error.contains('\x1b'), "{error}");
         }
@@ -635,7 +669,7 @@ mod tests {
         let run = || TestArchive::new().file("run.sh", b"");
         let long = format!("{}/run.sh", "n".repeat(155));
         let names = |archive: TestArchive| {
-            let files = unpack_both(&archive.end()).unwrap();
+            let files = unpack_in_both_forms(&archive.end()).unwrap();
             let names = files.iter().map(|(name, _)| name.to_owned());
             names.collect::<Vec<_>>()
         };
@@ -663,7 +697,7 @@ mod tests {
             // The magic bytes of the format star, which has a prefix of 131 bytes.
             run().header(PREFIX, &[b'n'; 155]).header(508, b"tar\0"),
         ] {
-            let error = unpack_both(&archive.end()).unwrap_err();
+            let error = unpack_in_both_forms(&archive.end()).unwrap_err();
             assert!(error.contains("read as a part of its name"), "{error}");
         }
     }
@@ -671,15 +705,16 @@ mod tests {
     #[test]
     fn refuses_numbers_that_programs_read_differently() {
         let [size, checksum] = NUMBERS.map(|number| number.start);
-        let mut signed = TestArchive::new().file("run.sh", b"");
-        let at = signed.0.len() - 512 + checksum;
-        assert_eq!(signed.0[at], b'0');
-        signed.0[at] = b'+';
-        let mut unended = TestArchive::new().file("run.sh", b"");
-        unended.0.copy_within(at..at + 7, at + 1);
-        let with = |at: usize, number: &[u8]| {
+        let mut checksum_with_sign = TestArchive::new().file("run.sh", b"");
+        let start = checksum_with_sign.0.len() - 512 + checksum;
+        assert_eq!(checksum_with_sign.0[start], b'0');
+        checksum_with_sign.0[start] = b'+';
+        let mut checksum_without_end = TestArchive::new().file("run.sh", b"");
+        let digits = start..start + 7;
+        checksum_without_end.0.copy_within(digits, start + 1);
+        let with = |position: usize, number: &[u8]| {
             let archive = TestArchive::new().file("run.sh", b"");
-            archive.header(at, number)
+            archive.header(position, number)
         };
         let with_size = |number: &[u8; 12]| with(size, number);
         let base_256 = |length: usize, first: &[u8], low: [u8; 7]| {
@@ -689,7 +724,7 @@ mod tests {
         };
         let largest = [0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         let too_large = [0x20, 0, 0, 0, 0, 0, 0];
-        let dropped = DROPPED_NUMBERS.into_iter().flat_map(|field| {
+        let ignored = IGNORED_NUMBERS.into_iter().flat_map(|field| {
             [
                 b"99999999".to_vec(),
                 base_256(field.len(), b"\x80", too_large),
@@ -700,8 +735,8 @@ mod tests {
             .map(|number| with(field.start, &number))
         });
         for archive in [
-            signed,
-            unended,
+            checksum_with_sign,
+            checksum_without_end,
             with(100, b"-000644\0"),
             with(100, b"\x81000644\0"),
             with_size(b"+0000001000\0"),
@@ -712,15 +747,15 @@ mod tests {
             with_size(b"\x80\0\0\0\0\0\0\0\0\0\x02\0"),
         ]
         .into_iter()
-        .chain(dropped)
+        .chain(ignored)
         {
-            let error = unpack_both(&archive.end()).unwrap_err();
+            let error = unpack_in_both_forms(&archive.end()).unwrap_err();
             assert!(error.contains("read differently"), "{error}");
         }
         for number in [b"          0 ", b"00000000000\0", b"0          \0"] {
-            assert!(unpack_both(&with_size(number).end()).is_ok());
+            assert!(unpack_in_both_forms(&with_size(number).end()).is_ok());
         }
-        for field in DROPPED_NUMBERS {
+        for field in IGNORED_NUMBERS {
             let octal = [b"0000644\0", b"   644 \0", b"        ", &[0; 8]].map(|number| {
                 let mut number = number.to_vec();
                 number.resize(field.len(), b' ');
@@ -731,7 +766,7 @@ mod tests {
                 base_256(field.len(), b"\x80", [0; 7]),
             ];
             for number in octal.into_iter().chain(base_256) {
-                assert!(unpack_both(&with(field.start, &number).end()).is_ok());
+                assert!(unpack_in_both_forms(&with(field.start, &number).end()).is_ok());
             }
         }
     }
@@ -751,7 +786,7 @@ mod tests {
         assert!(refused(&damaged).contains("not valid gzip"));
         // A second gzip member, which other programs would read too.
         let two = [&good[..], &good[..]].concat();
-        assert!(refused(&two).contains("bytes after its end"));
+        assert!(refused(&two).contains("bytes after its gzip stream"));
         // A bomb: 1 GiB of zeros in about 1 MiB.
         let mut encoder = GzBuilder::new().write(Vec::new(), Compression::fast());
         let zeros = vec![0; 1 << 20];
@@ -759,13 +794,13 @@ mod tests {
             encoder.write_all(&zeros).unwrap();
         }
         let bomb = encoder.finish().unwrap();
-        let why = format!("unpacks to more than {MAX_ARCHIVE} bytes");
+        let why = format!("decompresses to more than {MAX_ARCHIVE} bytes");
         assert!(refused(&bomb).contains(&why), "{}", bomb.len());
-        // A small bomb, within the bounds of an archive.
+        // A small bomb, within the maximum size of an archive.
         let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
         encoder.write_all(&vec![0; 4 << 20]).unwrap();
         let bomb = encoder.finish().unwrap();
         assert!(bomb.len() < 16 << 10);
-        assert!(refused(&bomb).contains("unpacks to more than"));
+        assert!(refused(&bomb).contains("decompresses to more than"));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod tests;
 use anyhow::{Context as _, bail, ensure};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use crate::layer::{MAX_ENTRIES, max_unpacked};
+use crate::layer::{MAX_ENTRIES, max_decompressed_size};
 use crate::quote::quote;
 use crate::skill_files::{SkillFiles, SkillFilesBuilder};
 
@@ -97,7 +97,7 @@ fn read_archive(archive: &[u8]) -> anyhow::Result<SkillFiles> {
         mut list,
     } = split(archive)?;
     let start = entries.0.len();
-    let mut bytes_left = max_unpacked(archive.len());
+    let mut bytes_left = max_decompressed_size(archive.len());
     let mut files = SkillFilesBuilder::default();
     for _ in 0..count {
         let listed = Listed::read(&mut list)?;

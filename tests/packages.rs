@@ -384,7 +384,7 @@ fn refused_packages_change_nothing() {
             &["add", &reference, "--name", "../csv"],
             "`--name NAME` chooses another name",
         ),
-        (&["update", "csv"], "there is no component or skill `csv`"),
+        (&["update", "csv"], "names no component or skill `csv`"),
         (&["remove", "csv"], "there is no component `csv`"),
         (
             &["push", "csv", "dist/csv.wasm"],

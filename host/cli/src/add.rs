@@ -100,7 +100,7 @@ impl AddCommand {
             }
             terminal::complain(format_args!(
                 "{place}: there is a {kind} `{name}` from `{known}`; `--name NAME` chooses another \
-                 name, and `skillhost update {name}` gets the newest bytes of that source"
+                 name, and `skillhost update {name}` locks what that source has now"
             ));
             return Ok(Exit::Usage);
         }
@@ -169,7 +169,7 @@ async fn add_component(
     reference: &Reference,
 ) -> anyhow::Result<Vec<Line>> {
     let (locked, inspection) = project.pull(name, reference).await?;
-    let lines = lines(&locked, &inspection, project);
+    let lines = component_summary(&locked, &inspection, project);
     let store_lock = project.begin_change(PackageKind::Component, name)?;
     // Lock first: the host does not start if a configured source is not locked.
     project.lock_component(locked, &store_lock)?;
@@ -191,7 +191,7 @@ fn add_skill(
 ) -> anyhow::Result<Vec<Line>> {
     skills::refuse_conflict(others, name)?;
     let (locked, files) = project.pull_skill(name, source)?;
-    let lines = skills::lines(&locked, &files, &project.store);
+    let lines = skills::skill_summary(&locked, &files, &project.store);
     let store_lock = project.begin_change(PackageKind::Skill, name)?;
     project.lock_skill(locked, &store_lock)?;
     add_source(&project.config_file, PackageKind::Skill, name, source)?;
@@ -199,7 +199,7 @@ fn add_skill(
 }
 
 /// Returns lines about a component: what it is, what it asks for, and the grant that allows it.
-pub(crate) fn lines(
+pub(crate) fn component_summary(
     locked: &LockedComponent,
     inspection: &Inspection,
     project: &Project<'_>,

@@ -281,7 +281,7 @@ impl ImportCommand {
                     return Ok(Some(why));
                 }
             }
-            None => terminal::print(&add::lines(locked, inspection, project))?,
+            None => terminal::print(&add::component_summary(locked, inspection, project))?,
         }
         let store_lock = project.begin_change(PackageKind::Component, &name)?;
         project.lock_component(locked.clone(), &store_lock)?;
@@ -318,7 +318,7 @@ impl ImportCommand {
                     return Ok(Some(why));
                 }
             }
-            None => terminal::print(&skills::lines(locked, &files, store))?,
+            None => terminal::print(&skills::skill_summary(locked, &files, store))?,
         }
         let store_lock = project.begin_change(PackageKind::Skill, name)?;
         project.lock_skill(locked.clone(), &store_lock)?;

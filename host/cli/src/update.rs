@@ -1,4 +1,4 @@
-//! `skillhost update`: locks the newest bytes of components and skills, and shows what changes.
+//! `skillhost update`: locks what the sources of packages have now, and shows what changes.
 
 use clap::Args;
 use skillhost_packages::{PackageKind, SkillSource};
@@ -11,10 +11,11 @@ use crate::add;
 use crate::changes::Accepted;
 use crate::packages::{Project, skills};
 
-/// Lock the newest bytes of packages, and show what changes
+/// Lock what the source of each package has now, and show what changes
 ///
-/// Leaves a package as it is if it asks for a new request or secret, or has
-/// another signer or a lower version, unless the option for that is given.
+/// Leaves a package as it is if the new version asks for a new request or
+/// secret, or has another signer or a lower version, unless the option for that
+/// is given.
 #[derive(Args)]
 pub(crate) struct UpdateCommand {
     /// Name of the component or skill [default: all]
@@ -41,7 +42,8 @@ impl UpdateCommand {
         };
         if let Some(name) = self.name.as_ref().filter(|name| !is_known(name)) {
             terminal::complain(format_args!(
-                "there is no component or skill `{name}`; `skillhost add REF` adds one"
+                "the configuration names no component or skill `{name}`; `skillhost add REF` adds \
+                 one"
             ));
             return Ok(Exit::Usage);
         }
@@ -51,7 +53,7 @@ impl UpdateCommand {
             if self.name.as_ref().is_some_and(|only| only != name) {
                 continue;
             }
-            let (locked, inspection) = match project.pull(name, &source.reference).await {
+            let (new, inspection) = match project.pull(name, &source.reference).await {
                 Ok(pulled) => pulled,
                 Err(error) => {
                     terminal::complain(format_args!("cannot update `{name}`: {error:#}"));
@@ -60,18 +62,18 @@ impl UpdateCommand {
                 }
             };
             let Some(old) = project.lock.components.find(name).cloned() else {
-                terminal::print(&add::lines(&locked, &inspection, &project))?;
+                terminal::print(&add::component_summary(&new, &inspection, &project))?;
                 let store_lock = project.begin_change(PackageKind::Component, name)?;
-                project.lock_component(locked, &store_lock)?;
+                project.lock_component(new, &store_lock)?;
                 continue;
             };
-            if old == locked {
+            if old == new {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 continue;
             }
             let refusal = self
                 .accepted
-                .review(&project, &old, &locked, &inspection, self.accept_downgrade)
+                .review(&project, &old, &new, &inspection, self.accept_downgrade)
                 .await?;
             if let Some(why) = refusal {
                 terminal::complain(format_args!("`{name}` is not updated: {why}"));
@@ -79,7 +81,7 @@ impl UpdateCommand {
                 continue;
             }
             let store_lock = project.begin_change(PackageKind::Component, name)?;
-            project.lock_component(locked, &store_lock)?;
+            project.lock_component(new, &store_lock)?;
         }
         for (name, source) in &packages.skills {
             if self.name.as_ref().is_some_and(|only| only != name) {
@@ -93,14 +95,14 @@ impl UpdateCommand {
         Ok(exit)
     }
 
-    /// Locks the newest files of a skill, and shows what changes.
+    /// Locks the files that a skill's source has now, and shows what changes.
     fn update_skill(
         &self,
         project: &mut Project<'_>,
         name: &str,
         source: &SkillSource,
     ) -> anyhow::Result<Exit> {
-        let (locked, files) = match project.pull_skill(name, source) {
+        let (new, files) = match project.pull_skill(name, source) {
             Ok(pulled) => pulled,
             Err(error) => {
                 terminal::complain(format_args!("cannot update `{name}`: {error:#}"));
@@ -109,16 +111,16 @@ impl UpdateCommand {
         };
         let refusal = match project.lock.skills.find(name) {
             None => {
-                terminal::print(&skills::lines(&locked, &files, &project.store))?;
+                terminal::print(&skills::skill_summary(&new, &files, &project.store))?;
                 None
             }
-            Some(old) if *old == locked => {
+            Some(old) if *old == new => {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 return Ok(Exit::Ok);
             }
             Some(old) => {
                 self.accepted
-                    .review_skill(project, old, &locked, &files, self.accept_downgrade)?
+                    .review_skill(project, old, &new, &files, self.accept_downgrade)?
             }
         };
         if let Some(why) = refusal {
@@ -126,7 +128,7 @@ impl UpdateCommand {
             return Ok(Exit::Failure);
         }
         let store_lock = project.begin_change(PackageKind::Skill, name)?;
-        project.lock_skill(locked, &store_lock)?;
+        project.lock_skill(new, &store_lock)?;
         Ok(Exit::Ok)
     }
 }

@@ -249,7 +249,7 @@ pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow:
 }
 
 /// Returns lines about a skill, with the findings of `skillhost check`.
-pub(crate) fn lines(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> Vec<Line> {
+pub(crate) fn skill_summary(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> Vec<Line> {
     let name = &locked.name;
     let mut lines = vec![
         format_line!("{name} from {}", locked.source),

@@ -110,7 +110,7 @@ def computed(where):
             if (process / "cwd").readlink() != where.folder:
                 continue
             for task in (process / "task").iterdir():
-                if (task / "comm").read_text().strip() == "skillhost-call":
+                if (task / "comm").read_text().strip() == "other-calls":
                     ticks += int((task / "stat").read_text().rsplit(")", 1)[1].split()[11])
         except OSError:
             pass  # It has ended.

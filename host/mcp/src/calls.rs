@@ -1,13 +1,13 @@
 //! The threads that run guests.
 //!
-//! Guests that compute take turns of 10 ms each. On the protocol's threads, many of them
-//! would delay a small request or a cancellation. So they have threads of their own, and the
-//! operating system schedules the protocol's threads in between. Calls of built-in tools
-//! have other threads than those of third-party tools, for the same reason.
+//! Guests that compute take turns of 10 ms each. On the protocol's threads, many such guests would
+//! delay a small request or a cancellation. So guests run on separate threads, and the operating
+//! system schedules the protocol's threads in between. For the same reason, calls of third-party
+//! tools run on other threads than calls of built-in tools.
 //!
 //! If no other call is running, a call is polled once on the thread that read its message. Most
-//! calls end there: changing threads twice would take as long as the call. This happens on at most
-//! one protocol thread at a time.
+//! calls end in this poll, which saves two changes of thread: they would take as long as the call.
+//! At most one protocol thread at a time polls a call.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,9 +28,9 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 /// turn, within 10 ms. Guards against: a file system that does not answer.
 const MAX_STOP_TIME: Duration = Duration::from_secs(1);
 
-/// The origin of a guest.
+/// The kind of a guest: built-in or third-party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guest {
+pub(crate) enum GuestKind {
     /// A component that comes with the host.
     BuiltIn,
     /// Any other component.
@@ -52,15 +52,16 @@ impl Calls {
     pub(crate) fn start() -> std::io::Result<Self> {
         let start_threads = |name: &str| {
             let mut builder = Builder::new_multi_thread();
-            // tokio would ignore a container's limits, which the process sandbox hides.
+            // By itself, tokio would ignore a container's limits, because the process sandbox hides
+            // the files from which tokio reads them.
             builder.worker_threads(processors());
             // Requests of a guest go through a socket.
             builder.enable_io().enable_time();
             builder.thread_name(name).build()
         };
         Ok(Self {
-            built_in: Some(start_threads("skillhost-own")?),
-            third_party: Some(start_threads("skillhost-call")?),
+            built_in: Some(start_threads("built-in-calls")?),
+            third_party: Some(start_threads("other-calls")?),
             running: TaskTracker::new(),
             inline: Mutex::default(),
             stop: CancellationToken::new(),
@@ -82,56 +83,56 @@ impl Calls {
     /// Runs a call. If the future is dropped, the call stops at its next turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        guest: Guest,
+        guest: GuestKind,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let threads = self.threads(guest)?;
+        let runtime = self.runtime(guest)?;
         let is_alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
         if is_alone {
             let polling =
-                poll_fn(|task| Poll::Ready(self.poll_inline(threads, call.as_mut(), task)));
+                poll_fn(|task| Poll::Ready(self.poll_inline(runtime, call.as_mut(), task)));
             if let Some(outcome) = polling.await {
                 let outcome = outcome.map_err(|_| log_failure(&"it panicked"))?;
                 return outcome.ok_or_else(shutting_down);
             }
         }
-        RunningCall(AbortOnDropHandle::new(threads.spawn(call)))
+        RunningCall(AbortOnDropHandle::new(runtime.spawn(call)))
             .finish()
             .await
     }
 
-    /// Begins a call of built-in tools on another thread, and does not wait for it.
+    /// Begins a call on a thread for built-in tools, and does not wait for the call's end.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<RunningCall<T>, ErrorData> {
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let call = self.running.track_future(call);
-        let task = self.threads(Guest::BuiltIn)?.spawn(call);
+        let task = self.runtime(GuestKind::BuiltIn)?.spawn(call);
         Ok(RunningCall(AbortOnDropHandle::new(task)))
     }
 
-    fn threads(&self, guest: Guest) -> Result<&Runtime, ErrorData> {
-        let threads = match guest {
-            Guest::BuiltIn => &self.built_in,
-            Guest::ThirdParty => &self.third_party,
+    fn runtime(&self, guest: GuestKind) -> Result<&Runtime, ErrorData> {
+        let runtime = match guest {
+            GuestKind::BuiltIn => &self.built_in,
+            GuestKind::ThirdParty => &self.third_party,
         };
-        threads.as_ref().ok_or_else(shutting_down)
+        runtime.as_ref().ok_or_else(shutting_down)
     }
 
-    /// Polls a call once on this thread, unless another call is polled inline. Returns its
-    /// outcome if it ends. What the call opens and spawns belongs to `threads`, where the call
-    /// continues.
+    /// Polls a call once on this thread, unless another call is polled inline. Returns the call's
+    /// outcome if the call ends. Sockets, timers and tasks that the call creates belong to
+    /// `runtime`, where the call continues.
     fn poll_inline<T>(
         &self,
-        threads: &Runtime,
+        runtime: &Runtime,
         call: Pin<&mut impl Future<Output = T>>,
         task: &mut Context<'_>,
     ) -> Option<std::thread::Result<T>> {
         let _inline = self.inline.try_lock().ok()?;
-        let _threads = threads.enter();
+        let _entered = runtime.enter();
         // Unwind safe: nothing of a call that has panicked is used again.
         match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
             Ok(Poll::Pending) => None,
@@ -166,8 +167,8 @@ fn log_failure(why: &dyn std::fmt::Display) -> ErrorData {
 impl Drop for Calls {
     fn drop(&mut self) {
         // Does not wait for the threads, because asynchronous code may drop this value.
-        for threads in [self.built_in.take(), self.third_party.take()] {
-            threads.into_iter().for_each(Runtime::shutdown_background);
+        for runtime in [self.built_in.take(), self.third_party.take()] {
+            runtime.into_iter().for_each(Runtime::shutdown_background);
         }
     }
 }
@@ -190,7 +191,7 @@ mod tests {
         let calls = Calls::start().unwrap();
         assert_eq!(
             calls
-                .run(Guest::ThirdParty, current_thread())
+                .run(GuestKind::ThirdParty, current_thread())
                 .await
                 .unwrap(),
             thread::current().id()
@@ -205,7 +206,7 @@ mod tests {
             yield_now().await;
             (first, current_thread().await)
         };
-        let (first, second) = calls.run(Guest::ThirdParty, call).await.unwrap();
+        let (first, second) = calls.run(GuestKind::ThirdParty, call).await.unwrap();
         assert_eq!(first, thread::current().id());
         assert_ne!(second, first);
     }
@@ -216,18 +217,18 @@ mod tests {
         let (end, ended) = oneshot::channel();
         let second_call = async {
             let thread = calls
-                .run(Guest::ThirdParty, current_thread())
+                .run(GuestKind::ThirdParty, current_thread())
                 .await
                 .unwrap();
             end.send(()).unwrap();
             thread
         };
-        let (first, second) = tokio::join!(calls.run(Guest::ThirdParty, ended), second_call);
+        let (first, second) = tokio::join!(calls.run(GuestKind::ThirdParty, ended), second_call);
         assert!(first.unwrap().is_ok());
         assert_ne!(second, thread::current().id());
         assert_eq!(
             calls
-                .run(Guest::ThirdParty, current_thread())
+                .run(GuestKind::ThirdParty, current_thread())
                 .await
                 .unwrap(),
             thread::current().id()
@@ -247,11 +248,11 @@ mod tests {
                     yield_now().await;
                     block().unwrap_err();
                 };
-                let threads = calls.third_party.as_ref().unwrap();
-                threads.spawn(calls.running.track_future(call))
+                let runtime = calls.third_party.as_ref().unwrap();
+                runtime.spawn(calls.running.track_future(call))
             })
             .collect();
-        let answer = calls.run(Guest::BuiltIn, async {
+        let answer = calls.run(GuestKind::BuiltIn, async {
             yield_now().await;
             7
         });
@@ -262,21 +263,24 @@ mod tests {
         }
     }
 
+    async fn panic_after(turns: u32) {
+        for _ in 0..turns {
+            yield_now().await;
+        }
+        panic!("on purpose");
+    }
+
     #[tokio::test]
     async fn reports_call_that_panics_on_any_thread() {
         let calls = Calls::start().unwrap();
         for turns in [0, 1] {
-            let call = async move {
-                for _ in 0..turns {
-                    yield_now().await;
-                }
-                if turns < 2 {
-                    panic!("on purpose");
-                }
-            };
-            let error = calls.run(Guest::ThirdParty, call).await.unwrap_err();
+            let call = panic_after(turns);
+            let error = calls.run(GuestKind::ThirdParty, call).await.unwrap_err();
             assert_eq!(error.message, "the call failed inside the host");
-            assert_eq!(calls.run(Guest::ThirdParty, async { 7 }).await.unwrap(), 7);
+            assert_eq!(
+                calls.run(GuestKind::ThirdParty, async { 7 }).await.unwrap(),
+                7
+            );
         }
     }
 }

@@ -18,7 +18,7 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Guest, RunningCall};
+use super::calls::{Calls, GuestKind, RunningCall};
 use super::faults::FaultLog;
 use super::page::PAGE_BYTES;
 use super::watched_file::WatchedFile;
@@ -471,7 +471,7 @@ impl LiveHost {
     /// dropped, the guest is stopped.
     pub(crate) fn run<T: Send + 'static>(
         &self,
-        guest: Guest,
+        guest: GuestKind,
         call: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Result<T, ErrorData>> + Send {
         // Boxed at once: it is large and would be moved several times.

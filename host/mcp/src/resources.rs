@@ -23,7 +23,7 @@ use self::cursor::BadCursor;
 use self::entry_name::{entry_name, is_name};
 use self::uri::SkillUri;
 use super::batches::{Batches, SkillReading};
-use super::calls::Guest;
+use super::calls::GuestKind;
 use super::client::ClientView;
 use super::page::{PageSize, json_bytes};
 use skillhost::frontmatter;
@@ -196,7 +196,7 @@ pub(crate) async fn read(
         });
         Ok((typed, bytes))
     };
-    let (typed, bytes) = view.run(Guest::BuiltIn, call).await??;
+    let (typed, bytes) = view.run(GuestKind::BuiltIn, call).await??;
     let (media_type, contents) =
         typed.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     let counted_bytes = || match &contents {
@@ -243,7 +243,7 @@ pub(crate) async fn directory(
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
-    let result = view.run(Guest::BuiltIn, call).await?;
+    let result = view.run(GuestKind::BuiltIn, call).await?;
     let directory = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     let about = directory.skill_md.as_deref().map(AboutSkill::parse);
     let mut result = ListResourcesResult::default();

@@ -14,7 +14,7 @@ use rmcp::model::{
 
 use self::entry::{Fault, Form};
 use super::batches::{Batches, SkillReading};
-use super::calls::Guest;
+use super::calls::GuestKind;
 use super::client::ClientView;
 use super::faults::SkillFault;
 use super::live::LiveHost;
@@ -239,7 +239,7 @@ pub(crate) async fn get(
             _ => Err("a skill's URI must be that of its SKILL.md"),
         }
     };
-    let result = view.run(Guest::BuiltIn, call).await?;
+    let result = view.run(GuestKind::BuiltIn, call).await?;
     let result = result.map_err(|why| not_found(not_found_code, &request.uri, &why))?;
     let files = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     match entry::from_files(&skill, &files, Form::Verbatim) {

@@ -20,7 +20,7 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use super::answer_lease::LeaseHandle;
-use super::calls::Guest;
+use super::calls::GuestKind;
 use super::client::ClientView;
 use super::{outputs, page, values};
 use skillhost::exchange::LARGEST_RESULT;
@@ -71,9 +71,9 @@ pub(crate) async fn call(
         .definition(&request.name)
         .is_some_and(|tool| tool.structured_schema().is_some());
     let guest = if host.is_built_in(&request.name) {
-        Guest::BuiltIn
+        GuestKind::BuiltIn
     } else {
-        Guest::ThirdParty
+        GuestKind::ThirdParty
     };
     let name = request.name;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -104,7 +104,8 @@ pub(crate) async fn call(
                 let writing = async move { host.script_note(&caller, &skill, time).await };
                 // A note may run third-party guests, which must not use the built-in tools'
                 // threads.
-                let note = view.run(Guest::ThirdParty, writing).await.ok().flatten();
+                let note = view.run(GuestKind::ThirdParty, writing).await;
+                let note = note.ok().flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
             let json_bytes = || page::json_bytes(&result);
@@ -150,7 +151,7 @@ pub(crate) async fn refuse_unreadable(
     let host = view.host_with(&name).await;
     let reason = CallError::Arguments(error.message.to_string());
     let refusal = async move { host.refuse(&caller, &name, reason).await };
-    match view.run(Guest::BuiltIn, refusal).await {
+    match view.run(GuestKind::BuiltIn, refusal).await {
         Ok(Err(unrecorded @ CallError::Stopped { .. })) => {
             ErrorData::internal_error(unrecorded.to_string(), None)
         }

@@ -1,4 +1,4 @@
-//! Sends a request over a connection that the reader of its response drives.
+//! Sends a request over a connection that the reader of the response drives.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use hyper::client::conn::http1;
 use hyper::rt::{Read, Write};
 use tokio::task::JoinHandle;
 
-/// The body of a response. Its request ends when this is dropped.
+/// The body of a response. Dropping it aborts the request.
 ///
 /// A task drives the connection until the request is sent and the reader starts to read. Then the
-/// reader drives it. Otherwise each piece of the body would wake the task, and the task would wake
-/// the reader.
+/// reader drives it. If the task still drove it, each piece of the body would wake the task, and
+/// the task would wake the reader.
 pub struct DrivenBody {
     body: Incoming,
     connection: SharedConnection,
-    task: Option<EndedOnDrop>,
-    /// Can be upgraded until the request is sent. Then hyper drops the request's body.
+    task: Option<AbortOnDrop>,
+    /// Can be upgraded until the request is sent, which is when hyper drops the request's body.
     sending: Weak<()>,
-    /// The number of received bytes, which each frame resets.
+    /// The received bytes that a `HeadLimit` counts. Each frame resets the count.
     received: Arc<AtomicUsize>,
 }
 
@@ -42,17 +42,17 @@ struct DrivenConnection {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A task that ends when this is dropped.
-struct EndedOnDrop(JoinHandle<()>);
+/// A task that is aborted when this is dropped.
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for EndedOnDrop {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Sends a request as the only one over `stream`, and returns the response. Drops `held` when the
-/// request is over.
+/// Sends a request over `stream`, which carries no other request, and returns the response. Drops
+/// `held` when the connection ends.
 pub(crate) async fn exchange<B>(
     builder: &http1::Builder,
     stream: impl Read + Write + Send + Unpin + 'static,
@@ -73,7 +73,7 @@ where
     });
     let (mut sender, connection) = builder.handshake(stream).await?;
     let running = Box::pin(async move {
-        // The reader of the response gets errors.
+        // hyper also reports errors to the reader of the response.
         let _ = connection.await;
         drop(held);
     });
@@ -87,7 +87,7 @@ where
         mut connection => connection.drive(context),
     });
     let task = tokio::spawn(task);
-    let task = Some(EndedOnDrop(task));
+    let task = Some(AbortOnDrop(task));
     let response = sender.send_request(request).await?;
     Ok(response.map(|body| DrivenBody {
         body,
@@ -114,7 +114,7 @@ impl DrivenConnection {
 }
 
 impl DrivenBody {
-    /// Makes each frame reset this number of received bytes.
+    /// Makes each frame reset `received`, the count of a `HeadLimit`.
     pub(crate) fn reset_at_frames(self, received: Arc<AtomicUsize>) -> Self {
         Self { received, ..self }
     }

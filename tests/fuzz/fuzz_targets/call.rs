@@ -1,4 +1,4 @@
-//! Makes a call with any arguments.
+//! Calls an arbitrary tool with arbitrary arguments.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Hosts that an embedder sets up from a configuration, as the program does.
+//! Embedders: they set up a host from a configuration, and compile components, as the program does.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,9 @@ use skillhost_index::MemoryIndex;
 use crate::support::folders::Folders;
 use crate::support::process::Process;
 use crate::support::program::Program;
-use crate::support::{block_on, build, cache, call, guests, is_own_process, own_process_command};
+use crate::support::{
+    block_on, build, cache, call, guests, own_process_command, runs_in_own_process,
+};
 
 /// Returns a program with a configuration that sets everything, and the configuration's text.
 fn configured() -> (Program, String) {
@@ -108,7 +110,7 @@ fn configured_host_equals_host_of_the_program() {
             "{unknown:?}"
         );
     }
-    assert!(!host.leaves_out("none") && !host.leaves_out("skill_resources"));
+    assert!(!host.leaves_out("no_such_tool") && !host.leaves_out("skill_resources"));
     let described = host.definitions().into_iter();
     let described: Vec<_> = described
         .filter(|definition| definition.name == "read_skill_file")
@@ -121,7 +123,7 @@ fn configured_host_equals_host_of_the_program() {
 }
 
 #[test]
-fn clamps_calls_to_what_host_can_run() {
+fn clamps_calls_to_the_maximum() {
     for (calls, capacity) in [(5000, 1024), (1024, 1024), (1023, 1023)] {
         let text = format!("calls = {calls}\ncalls_per_tool = 2000");
         let config = Config::parse(&text, "skillhost.toml", Path::new("/nowhere")).unwrap();
@@ -131,7 +133,7 @@ fn clamps_calls_to_what_host_can_run() {
 }
 
 #[test]
-fn reports_the_line_of_a_missing_folder() {
+fn reports_the_line_that_names_a_missing_folder() {
     for (text, place) in [
         ("skills = [\"none\"]", "`skillhost.toml`, line 1: "),
         ("\ntools = [\"none\"]", "`skillhost.toml`, line 2: "),
@@ -147,39 +149,39 @@ fn reports_the_line_of_a_missing_folder() {
 #[test]
 fn embedder_can_require_pins_and_components() {
     let (program, text) = configured();
-    let built = |first: &str, last: &str| {
+    let problems_with = |first: &str, last: &str| {
         let text = format!("{first}\n{text}\n{last}");
         let config = Config::parse(&text, "skillhost.toml", program.folder.path()).unwrap();
         let builder = HostBuilder::from_config(&config).unwrap().cache(cache());
         let host = block_on(builder.build());
         host.map(|host| host.problems().join("\n"))
     };
-    let problems = built("require_pins = true", "").unwrap();
+    let problems = problems_with("require_pins = true", "").unwrap();
     assert!(
         problems.contains("it has no pin, and pins are required"),
         "{problems}"
     );
     let pin = format!("[pins]\n\"count_lines.wasm\" = \"{}\"", "0".repeat(64));
-    let problems = built("", &pin).unwrap();
+    let problems = problems_with("", &pin).unwrap();
     assert!(
         problems.contains("and the pin `count_lines.wasm` is"),
         "{problems}"
     );
-    let error = built("require_components = true", &pin).unwrap_err();
+    let error = problems_with("require_components = true", &pin).unwrap_err();
     assert!(error.to_string().contains(&problems), "{error:#}");
 }
 
 #[test]
-fn program_of_an_embedder_compiles_components() {
-    if is_own_process() {
+fn embedder_is_its_own_compiler_process() {
+    if runs_in_own_process() {
         skillhost::compile_component().unwrap();
         return;
     }
     let folders = Folders::new();
-    let file = folders.outside.join("small.wasm");
+    let file = folders.outside.join("request");
     let component = wat::parse_str("(component (core module))").unwrap();
     write_message(File::create(&file).unwrap(), Kind::Request, &component).unwrap();
-    let test = "embedding::program_of_an_embedder_compiles_components";
+    let test = "embedding::embedder_is_its_own_compiler_process";
     let mut command = own_process_command(test, "compiles");
     command.stdin(File::open(&file).unwrap());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

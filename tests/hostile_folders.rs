@@ -17,8 +17,8 @@ use skillhost::{CallError, Limits, Stop};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::process::output;
 use crate::support::{
-    UNREACHED, build, builder, builder_with_guests, call, is_own_process, limits, model_text,
-    run_in_own_process,
+    UNREACHED, build, builder, builder_with_guests, call, limits, model_text, run_in_own_process,
+    runs_in_own_process,
 };
 
 /// Returns the peak memory of this process.
@@ -168,7 +168,7 @@ fn descends_10000_folders_by_handle_not_path() {
 
 #[test]
 fn reads_a_sparse_terabyte_in_bounded_memory() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         return run_in_own_process(
             "hostile_folders::reads_a_sparse_terabyte_in_bounded_memory",
             "alone",

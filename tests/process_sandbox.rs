@@ -25,7 +25,7 @@ use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::{Process, output};
 use crate::support::program::{Program, author, command, finish, run_unprivileged};
 use crate::support::watchdog::wait_until;
-use crate::support::{is_own_process, run_in_own_process};
+use crate::support::{run_in_own_process, runs_in_own_process};
 
 /// The maximum wait of a test.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -496,7 +496,7 @@ fn component_reader_is_confined_and_ends_with_parent() {
 
 #[test]
 fn missing_part_warns_or_fails_when_required() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         return run_in_own_process(
             "process_sandbox::missing_part_warns_or_fails_when_required",
             "on kernels without a part of the sandbox",

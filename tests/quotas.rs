@@ -24,8 +24,8 @@ use crate::support::memory::resident;
 use crate::support::program::Program;
 use crate::support::watchdog::{patience, until, wait_until};
 use crate::support::{
-    UNREACHED, build, builder, builder_with_guests, call, is_own_process, limits, on_two_threads,
-    run_in_own_process,
+    UNREACHED, build, builder, builder_with_guests, call, limits, on_two_threads,
+    run_in_own_process, runs_in_own_process,
 };
 
 /// The suffixes of the names of tools that do the same. There are too few slots to
@@ -429,7 +429,7 @@ fn call_that_exceeds_calls_memory_names_key() {
 
 #[test]
 fn third_party_memory_spares_built_in_calls() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         run_in_own_process("quotas::third_party_memory_spares_built_in_calls", "alone");
         return;
     }

@@ -11,7 +11,7 @@ use skillhost::{CallError, Host, Limits, Load, Stop};
 use crate::support::filter::{Answer, answer_statx_with};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::{
-    build, builder, builder_with_guests, call, is_own_process, model_text, run_in_own_process,
+    build, builder, builder_with_guests, call, model_text, run_in_own_process, runs_in_own_process,
 };
 
 fn host_with_guests(folders: &Folders) -> Host {
@@ -93,7 +93,7 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
 
 #[test]
 fn guard_works_without_statx() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         return run_in_own_process("sandbox::guard_works_without_statx", "without statx");
     }
     answer_statx_with(Answer::Unknown);

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::support::watchdog::wait_until;
 use crate::support::{
-    UNREACHED, block_on, bounded, builder, cancel_call_when, guests, is_own_process, limits,
-    run_in_own_process,
+    UNREACHED, block_on, bounded, builder, cancel_call_when, guests, limits, run_in_own_process,
+    runs_in_own_process,
 };
 
 /// The resources of this process.
@@ -43,7 +43,7 @@ impl ProcessResources {
 
 #[test]
 fn thousand_attacks_leave_nothing_behind() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         // The test needs its own process, without other tests.
         run_in_own_process(
             "hostile::release::thousand_attacks_leave_nothing_behind",
@@ -128,7 +128,7 @@ fn two_loops_leave_time_for_eight_other_calls() {
 
 #[test]
 fn stops_guest_of_caller_that_gives_up() {
-    if !is_own_process() {
+    if !runs_in_own_process() {
         run_in_own_process(
             "hostile::release::stops_guest_of_caller_that_gives_up",
             "alone",

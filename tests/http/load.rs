@@ -9,7 +9,7 @@ use super::{TOKEN, options, serve};
 use crate::support::http::{Client, Request};
 use crate::support::memory::resident;
 use crate::support::watchdog::wait_until;
-use crate::support::{is_own_process, model_text, run_in_own_process};
+use crate::support::{model_text, run_in_own_process, runs_in_own_process};
 
 /// The number of connections at a time.
 const CLIENTS: u64 = 50;
@@ -17,7 +17,7 @@ const CLIENTS: u64 = 50;
 #[test]
 fn ten_thousand_calls_leave_nothing_behind() {
     // Memory and descriptors belong to a process, so the test needs a process of its own.
-    if !is_own_process() {
+    if !runs_in_own_process() {
         run_in_own_process("http::load::ten_thousand_calls_leave_nothing_behind", "");
         return;
     }

@@ -52,7 +52,7 @@ impl ServerProcess {
 }
 
 #[test]
-fn localhost_is_every_loopback_address_and_no_other() {
+fn serves_localhost_at_both_loopback_addresses() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let mut command = program.command(&["serve", "--http", "localhost:0"]);
@@ -90,7 +90,8 @@ fn localhost_is_every_loopback_address_and_no_other() {
             let address = SocketAddr::from((address.ip(), port));
             run.stderr.contains(&format!("cannot serve at `{address}`"))
         };
-        // Repeats, because another test may use the port at the other address.
+        // Tries several ports: if another test uses a port at the other address, the error can name
+        // that address.
         assert!((0..10).any(|_| refused()), "{address}");
     }
     drop(server);
@@ -105,24 +106,24 @@ fn logs_refused_requests() {
         let answer = Client::once(server.address, &Request::get(path));
         assert_eq!(answer.status, status, "{path}");
     }
-    let long = Request {
+    let long_method = Request {
         line: format!("{}Y /none HTTP/1.1", "X".repeat(64)),
         ..Request::get("/none")
     };
-    assert_eq!(Client::once(server.address, &long).status, 404);
+    assert_eq!(Client::once(server.address, &long_method).status, 404);
     server.signal();
     assert_eq!(server.wait(), Some(0));
     let mut log = String::new();
     let stderr = server.child.stderr.as_mut().unwrap();
     stderr.read_to_string(&mut log).unwrap();
     assert!(log.contains("refused \"GET\" \"/none\": 404"), "{log}");
-    let cut = format!("refused \"{}\" \"/none\": 404", "X".repeat(64));
-    assert!(log.contains(&cut), "{log}");
+    let logged = format!("refused \"{}\" \"/none\": 404", "X".repeat(64));
+    assert!(log.contains(&logged), "{log}");
     assert!(!log.contains("/healthz"), "{log}");
 }
 
 #[test]
-fn program_serves_until_a_signal() {
+fn serves_with_token_from_any_source_until_signal() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("token", TOKEN);
@@ -132,21 +133,25 @@ fn program_serves_until_a_signal() {
         "skillhost.toml",
         "[http]\ntoken_file = \"token\"\nbody = 1000\n",
     );
-    let configured = ServerProcess::new(
+    let token_in_configuration = ServerProcess::new(
         &program,
         &["--config", "skillhost.toml", "--allow-host", "h.example"],
         None,
     );
     let with_skills = ["--config", "empty.toml", "--skills", "skills"];
     program.write("empty.toml", "");
-    let environment = ServerProcess::new(&program, &with_skills, Some(TOKEN));
-    let option = ServerProcess::new(
+    let token_in_environment = ServerProcess::new(&program, &with_skills, Some(TOKEN));
+    let token_in_option = ServerProcess::new(
         &program,
         &[&with_skills[..], &["--token-file", "token"]].concat(),
         None,
     );
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
-    for mut server in [configured, environment, option] {
+    for mut server in [
+        token_in_configuration,
+        token_in_environment,
+        token_in_option,
+    ] {
         let address = server.address;
         wait_until("the server is not ready", || {
             Client::once(address, &Request::get("/readyz")).status == 200
@@ -164,26 +169,26 @@ fn program_serves_until_a_signal() {
         server.signal();
         assert_eq!(server.wait(), Some(0));
     }
-    let configured = ServerProcess::new(
+    let server = ServerProcess::new(
         &program,
         &["--config", "skillhost.toml", "--allow-host", "h.example"],
         None,
     );
-    let named = Request::get("/metrics").with("Authorization", &format!("Bearer {TOKEN}"));
+    let metrics = Request::get("/metrics").with("Authorization", &format!("Bearer {TOKEN}"));
     assert_eq!(
-        Client::once(configured.address, &named.with("Host", "h.example")).status,
+        Client::once(server.address, &metrics.with("Host", "h.example")).status,
         200
     );
     let large = read
         .with("Content-Length", "1001")
         .with("Authorization", &format!("Bearer {TOKEN}"));
-    assert_eq!(Client::once(configured.address, &large).status, 413);
+    assert_eq!(Client::once(server.address, &large).status, 413);
 }
 
 #[test]
-fn program_needs_a_token_off_loopback() {
+fn refuses_unsafe_or_invalid_options_of_serve() {
     let program = Program::new();
-    program.write("open", TOKEN);
+    program.write("public-token", TOKEN);
     let serve = |address: &str, arguments: &[&str], token: Option<&str>| {
         let mut command = program.command(&[&["serve", "--http", address], arguments].concat());
         if let Some(token) = token {
@@ -200,12 +205,16 @@ fn program_needs_a_token_off_loopback() {
             "SKILLHOST_HTTP_TOKEN",
         ),
         (
-            serve("127.0.0.1:0", &["--token-file", "open"], None),
+            serve("127.0.0.1:0", &["--token-file", "public-token"], None),
             4,
             "0600",
         ),
         (
-            serve("127.0.0.1:0", &["--token-file", "open"], Some(TOKEN)),
+            serve(
+                "127.0.0.1:0",
+                &["--token-file", "public-token"],
+                Some(TOKEN),
+            ),
             4,
             "remove one of the two",
         ),
@@ -220,7 +229,11 @@ fn program_needs_a_token_off_loopback() {
             "`a b`",
         ),
         (serve("somewhere", &[], None), 2, "--http"),
-        (program.run(&["serve", "--token-file", "open"]), 2, "--http"),
+        (
+            program.run(&["serve", "--token-file", "public-token"]),
+            2,
+            "--http",
+        ),
     ];
     for (run, code, message) in cases {
         assert_eq!((run.code, &*run.stdout), (code, ""), "{}", run.stderr);

@@ -10,7 +10,7 @@ use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::{builder_with_guests, limits};
 
-/// Returns a handshake for this revision.
+/// Returns an `initialize` request for this version of the protocol.
 fn initialize(version: &str) -> Request {
     let params = json!({
         "protocolVersion": version,
@@ -60,7 +60,7 @@ fn any_instance_answers_any_request() {
 fn refuses_malformed_requests_and_continues() {
     let server = serve(with_limits(|limits| limits.body = 10_000));
     let ask = |request: &Request| Client::once(server.address, request);
-    let error = |body: &str, code: i64, id: Value| {
+    let expect_error = |body: &str, code: i64, id: Value| {
         let answer = ask(&Request::post(body));
         assert_eq!(answer.status, 400, "{body}");
         assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -73,10 +73,10 @@ fn refuses_malformed_requests_and_continues() {
         assert_eq!(json["error"]["code"], code, "{body}");
     };
     for body in ["", "{", "nonsense", "{\"jsonrpc\": \"2.0\", \"id\": 1,"] {
-        error(body, -32700, Value::Null);
+        expect_error(body, -32700, Value::Null);
     }
     let deep = "[".repeat(5000);
-    error(&deep, -32700, Value::Null);
+    expect_error(&deep, -32700, Value::Null);
     for body in [
         "[]",
         "1",
@@ -85,24 +85,24 @@ fn refuses_malformed_requests_and_continues() {
         "{\"jsonrpc\":\"2.0\"}",
         "[{\"jsonrpc\":\"2.0\"}]",
     ] {
-        error(body, -32600, Value::Null);
+        expect_error(body, -32600, Value::Null);
     }
-    error(
+    expect_error(
         "{\"jsonrpc\":\"1.0\",\"id\":5,\"method\":\"ping\"}",
         -32600,
         json!(5),
     );
-    error(
+    expect_error(
         "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":5}",
         -32600,
         json!("x"),
     );
-    error(
+    expect_error(
         "{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}",
         -32600,
         Value::Null,
     );
-    let many = |id: &str| {
+    let long_ping = |id: &str| {
         format!(
             "{{\"jsonrpc\":\"2.0\",{id}\"method\":\"ping\",\"a\":[{}1]}}",
             "1,".repeat(20_000)
@@ -114,7 +114,7 @@ fn refuses_malformed_requests_and_continues() {
         ("\"id\":[[]],", Value::Null),
         ("", Value::Null),
     ] {
-        let answer = Client::once(default_server.address, &Request::post(many(id)));
+        let answer = Client::once(default_server.address, &Request::post(long_ping(id)));
         assert_eq!(
             (answer.status, &answer.json()["id"]),
             (400, &expected),
@@ -210,19 +210,19 @@ fn refuses_malformed_requests_and_continues() {
         }
     }
     let mut client = Client::connect(server.address);
-    client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is no HTTP\r\n\r\n");
+    client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is not HTTP\r\n\r\n");
     assert_eq!(client.answer().unwrap().status, 400);
     assert!(client.is_closed());
-    let many = Request::get("/healthz").with("X-Many", &"x".repeat(100_000));
+    let large_header = Request::get("/healthz").with("X-Many", &"x".repeat(100_000));
     let mut client = Client::connect(server.address);
-    let _ = client.try_send(&many.bytes());
+    let _ = client.try_send(&large_header.bytes());
     assert_eq!(client.answer().map_or(431, |answer| answer.status), 431);
 
     assert_eq!(ask(&short_call(1)).status, 200);
 }
 
 #[test]
-fn answers_in_a_form_that_client_accepts() {
+fn answers_with_a_content_type_that_client_accepts() {
     let server = serve(HttpOptions::default());
     let ask = |request: &Request| Client::once(server.address, request);
     let json_type = "application/json";
@@ -256,7 +256,7 @@ fn answers_in_a_form_that_client_accepts() {
         let json: Value = serde_json::from_str(json).unwrap();
         assert_eq!(json["id"], 7, "{accept:?}");
         assert!(json["result"]["content"][0]["text"].is_string(), "{json}");
-        // An error of HTTP is JSON in any case.
+        // A response that refuses a request is JSON, whatever the client accepts.
         let wrong = ask(&request.with("MCP-Protocol-Version", "1999-01-01"));
         assert_eq!((wrong.status, &wrong.json()["id"]), (400, &json!(7)));
     }
@@ -271,19 +271,22 @@ fn client_that_accepts_only_json_gets_no_stream() {
     let builder = builder_with_guests().skills(&folders.root).limits(limits);
     let server = TestServer::start(builder, HttpOptions::default());
     let arguments = json!({"skill_name": "a", "path": "p"});
-    let meta = json!({"progressToken": "p"});
-    let params = json!({"name": "raw_sleep", "arguments": arguments, "_meta": meta});
+    let with_progress = json!({"progressToken": "p"});
+    let params = json!({"name": "raw_sleep", "arguments": arguments, "_meta": with_progress});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    for (accept, is_stream) in [("application/*", false), ("*/*", true)] {
+    for (accept, expects_stream) in [("application/*", false), ("*/*", true)] {
         let call = Request::post(call.to_string()).with("Accept", accept);
         let answer = Client::once(server.address, &call);
         assert_eq!(answer.status, 200, "{accept}: {answer:?}");
-        let is_event = answer.header("content-type") == Some("text/event-stream");
-        assert_eq!(is_event, is_stream, "{accept}: {answer:?}");
-        assert_eq!(answer.body.contains("notifications/progress"), is_stream);
+        let is_stream = answer.header("content-type") == Some("text/event-stream");
+        assert_eq!(is_stream, expects_stream, "{accept}: {answer:?}");
+        assert_eq!(
+            answer.body.contains("notifications/progress"),
+            expects_stream
+        );
         assert!(answer.body.contains("\"isError\":true"), "{answer:?}");
     }
-    let params = json!({"notifications": {}, "_meta": crate::support::http::meta()});
+    let params = json!({"notifications": {}, "_meta": meta()});
     let method = "subscriptions/listen";
     let listen = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
     let listen = Request::post(listen.to_string())
@@ -295,7 +298,7 @@ fn client_that_accepts_only_json_gets_no_stream() {
 }
 
 #[test]
-fn negotiates_by_the_body_of_initialize() {
+fn body_of_initialize_decides_the_version() {
     let server = serve(HttpOptions::default());
     let ask = |request: &Request| Client::once(server.address, request);
     for (body, header, negotiated) in [
@@ -314,7 +317,7 @@ fn negotiates_by_the_body_of_initialize() {
             assert!(answer.header("mcp-session-id").is_some(), "{answer:?}");
         }
     }
-    // A balancer may have chosen the server by this header.
+    // A balancer may have chosen the server by the header `Mcp-Method`.
     let other = initialize("2025-11-25").with("MCP-Protocol-Version", "2026-07-28");
     let answer = ask(&other.with("Mcp-Method", "tools/list"));
     assert_eq!(answer.status, 400, "{answer:?}");

@@ -11,7 +11,7 @@ use skillhost_server::{HttpOptions, Token};
 use super::{TOKEN, endless_call, options, serve, serve_guests, short_call, with_limits};
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::watchdog::wait_until;
-use crate::support::{is_own_process, run_in_own_process};
+use crate::support::{run_in_own_process, runs_in_own_process};
 
 fn with_token(set: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
     options(|options| {
@@ -42,7 +42,7 @@ fn wait_until_open(server: &TestServer, count: usize) {
 #[test]
 fn silent_connections_leave_slots_to_others() {
     // Descriptors belong to a process, so the test needs a process of its own.
-    if !is_own_process() {
+    if !runs_in_own_process() {
         run_in_own_process("http::slots::silent_connections_leave_slots_to_others", "");
         return;
     }

@@ -562,7 +562,7 @@ fn descriptors(process: &Path) -> Vec<String> {
 #[test]
 fn children_inherit_only_three_streams() {
     // Runs alone, because a child inherits files that other tests open.
-    if !is_own_process() {
+    if !runs_in_own_process() {
         return run_in_own_process(
             "process_sandbox::broker::children_inherit_only_three_streams",
             "with descriptors of its own",

@@ -152,7 +152,7 @@ pub(crate) fn own_process_argument() -> Option<String> {
 }
 
 /// Returns whether [`run_in_own_process`] started this process.
-pub(crate) fn is_own_process() -> bool {
+pub(crate) fn runs_in_own_process() -> bool {
     own_process_argument().is_some()
 }
 

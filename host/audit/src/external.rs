@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost_sandbox::tool::audit::chain::{
-    Link, MAX_ZERO_BYTES, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
-    without_zeros,
+    Link, MAX_ZERO_BYTES, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, without_zeros,
 };
 use skillhost_skills::named_file;
 use skillhost_skills::text::count::count;
@@ -295,13 +294,21 @@ impl<R: Read> Read for ZeroShortener<R> {
 fn split_records(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     iter::from_fn(move || {
-        // The end of the line may have the first bytes of a record alone. No JSON text contains the
-        // first nine.
         let mut starts = 1..rest.len();
-        let next = starts.find(|at| matches_pattern(&rest[*at..], &RECORD_START[..9]));
+        let next = starts.find(|at| starts_record(&rest[*at..]));
         let (record, after) = rest.split_at(next.unwrap_or(rest.len()));
         rest = after;
         (!record.is_empty()).then_some(record)
+    })
+}
+
+/// Returns whether a part of a line starts with a record: with its first nine bytes, which no JSON
+/// text contains, or with some of them before the next record or the end of the line.
+fn starts_record(part: &[u8]) -> bool {
+    const START: &[u8] = RECORD_START.split_at(9).0;
+    (1..=START.len()).any(|count| {
+        let rest = part.strip_prefix(&START[..count]);
+        rest.is_some_and(|rest| count == START.len() || rest.is_empty() || rest.starts_with(START))
     })
 }
 

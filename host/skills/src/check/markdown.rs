@@ -47,12 +47,10 @@ pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
             } else {
                 columns.max(table_columns(line))
             };
-            let has_link = link_lines > 0 && !is_blank && !starts_item(line);
-            link_lines = if has_link || line.contains("](") {
-                link_lines + 1
-            } else {
-                0
-            };
+            if is_blank || starts_item(line) {
+                link_lines = 0;
+            }
+            link_lines += usize::from(link_lines > 0 || line.contains("]("));
             if link_lines > MAX_LINK_LINES {
                 let why = format!("more than {MAX_LINK_LINES} lines in a paragraph with a link");
                 return Some((number, why));
@@ -215,7 +213,7 @@ mod tests {
             ("[a](b)\n\n".repeat(2_001), None),
             ("- [a](b)\n".repeat(2_001), None),
             ("    - [a](b)\n".repeat(2_001), Some(2_001)),
-            ("-\n[a](b)\n".repeat(1_001), Some(2_001)),
+            ("-\n[a](b)\n".repeat(1_001), Some(2_002)),
         ] {
             let line = excess(&text, 1).map(|(line, _)| line);
             assert_eq!(line, expected, "{text}");

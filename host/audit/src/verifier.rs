@@ -82,11 +82,11 @@ struct Gap {
     /// The problem to report for the first line with this content, unless the record after the gap
     /// vouches for the gap: it has the digest of the gap's bytes.
     problem: Option<LogProblem>,
-    /// How many lines the gap has.
+    /// The number of lines in the gap.
     lines: u64,
     /// The line number in the file of the gap's last line.
     last_line: u64,
-    /// How many lines of the gap are not torn records.
+    /// The number of lines in the gap that are not torn records.
     unchained: u64,
     /// The line number in the file of the last line that is not a torn record.
     last_unchained: u64,

@@ -240,7 +240,8 @@ impl LeaseHandle {
     }
 
     /// Reserves memory for the JSON of an answer whose texts have `bytes` bytes, and waits for its
-    /// turn. Calls `json_bytes`, which counts the JSON, unless the answer is small.
+    /// turn. Calls `json_bytes`, which counts the JSON, unless the answer is small or has no turns,
+    /// such as over stdio. Without turns, reserves `bytes`.
     pub(crate) async fn reserve_json_and_wait(
         &self,
         bytes: usize,
@@ -248,6 +249,9 @@ impl LeaseHandle {
     ) -> Result<(), ErrorData> {
         if bytes < LARGE_ANSWER / MAX_JSON_PER_BYTE {
             return Ok(());
+        }
+        if self.lease().is_none_or(|lease| lease.turn().is_none()) {
+            return self.reserve(bytes);
         }
         if bytes < LARGE_ANSWER {
             return self.reserve_and_wait(json_bytes()).await;
@@ -358,6 +362,16 @@ mod tests {
             // The memory is that of the JSON.
             let refused = handle.reserve_json_and_wait(bytes, || 3 * LARGE_ANSWER);
             assert!(refused.await.is_err(), "{bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn counts_no_json_without_turns() {
+        let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER);
+        let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+        for (bytes, fits) in [(LARGE_ANSWER, true), (2 * LARGE_ANSWER + 1, false)] {
+            let reserved = handle.reserve_json_and_wait(bytes, || unreachable!());
+            assert_eq!(reserved.await.is_ok(), fits, "{bytes}");
         }
     }
 

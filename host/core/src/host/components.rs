@@ -96,7 +96,7 @@ struct ComponentFile {
     content: FileContent,
 }
 
-/// What is known about the component in a file.
+/// The known facts about the component in a file.
 enum FileContent {
     /// The same component as in the earlier host.
     Earlier(LoadedComponent),

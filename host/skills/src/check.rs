@@ -635,7 +635,8 @@ mod tests {
     fn hostile_bodies_take_little_time() {
         let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
-        [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦\u{200b}¦\u{1f3f4}\u{e0061}";
+        [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦[a]:x\u{a0}[b]:<¦\u{200b}¦\
+        \u{1f3f4}\u{e0061}";
         for piece in worst.split('¦').chain([&*runs]) {
             for length in [16 * 1024 - 1, 1 << 20] {
                 let line = piece.repeat(length / piece.len()) + "\n";

@@ -173,7 +173,7 @@ fn add_markup(found: &mut Found<'_>, mut html: Range<usize>) -> usize {
 fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<String>) {
     let all = &found.text[range.clone()];
     let mut rest = all;
-    // The number of bytes left at the end of a line that has no `>`.
+    // The number of bytes left after the last line without another `>`.
     let mut unclosed = usize::MAX;
     while let Some(start) = rest.find('[') {
         let at = range.start + all.len() - rest.len() + start;
@@ -185,15 +185,13 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
             part.push(label);
         }
         rest = skip_marks(after.strip_prefix(':').unwrap_or(after));
-        let bracketed = rest.strip_prefix('<').and_then(|rest| {
+        let bracketed = rest.strip_prefix('<').filter(|rest| rest.len() < unclosed);
+        let bracketed = bracketed.and_then(|rest| {
             let line = rest.find(['\n', '\r']).map_or(rest, |end| &rest[..end]);
-            let bytes_left = rest.len() - line.len();
-            if bytes_left == unclosed {
+            let Some((address, _)) = split_at_end(line, '>') else {
+                unclosed = rest.len() - line.len();
                 return None;
-            }
-            unclosed = bytes_left;
-            let (address, _) = split_at_end(line, '>')?;
-            unclosed = usize::MAX;
+            };
             Some((address, &rest[address.len() + 1..]))
         });
         let address_end = rest.find(char::is_whitespace).unwrap_or(rest.len());

@@ -325,7 +325,7 @@ def main():
     options.add_argument("loads", nargs="*", metavar="LOAD", help=", ".join(names))
     options = options.parse_args()
     if unknown := set(options.loads) - set(names):
-        sys.exit("error: there is no load `%s`: choose from %s" % (unknown.pop(), ", ".join(names)))
+        sys.exit("error: unknown load `%s`: choose from %s" % (unknown.pop(), ", ".join(names)))
     take_precedence()
     print("| a call of one client | median | 99th percentile | slowest | left | answers/s |")
     print("|---|---|---|---|---|---|")

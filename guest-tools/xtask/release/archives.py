@@ -1,5 +1,5 @@
-"""Writes archives whose bytes depend only on their contents: entries are sorted and all have
-the same time. A tree is a dict from paths to Files and Folders."""
+"""Writes reproducible archives: the same contents give the same bytes, because entries are sorted
+and have the same time. A tree is a dict from paths to Files and Folders."""
 import dataclasses
 import gzip
 import io

@@ -167,8 +167,8 @@ impl ExternalCheckpoints {
         }
     }
 
-    /// Reports chains whose external checkpoints are not all in the log, and chains that no valid
-    /// checkpoint in the log proves. Passes the number of a checkpoint and the problem in words to
+    /// Reports chains with external checkpoints that are missing in the log, and chains without a
+    /// valid checkpoint in the log. Passes the number of a checkpoint and the problem in words to
     /// `report`.
     ///
     /// Does not report checkpoints that are older than the log's first record of their chain.

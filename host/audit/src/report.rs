@@ -39,7 +39,7 @@ pub struct VerifyReport {
     /// The number of external checkpoints that were found in the log.
     #[serde(rename = "kept")]
     pub external_checkpoints: u64,
-    /// The number of bytes that are in no chain, but whose digest is in the record after them.
+    /// The number of bytes outside all chains that the next record covers with a digest.
     ///
     /// These bytes are torn records, or lines before the first record of a chain.
     #[serde(rename = "vouched_bytes")]

@@ -20,8 +20,8 @@ use skillhost::Trust;
 use skillhost::config::CheckpointCommand;
 use skillhost_skills::search_path::SearchPath;
 
-/// The maximum number of bytes that are buffered for a reader. Guards against: a reader that does
-/// not read, whose unread lines would fill the host's memory.
+/// The maximum number of bytes that are buffered for a reader. Guards against: a slow reader
+/// that fills the host's memory with unread lines.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 /// The longest time that a host waits for a reader before the host ends. Guards against: a
@@ -182,7 +182,7 @@ impl Drop for CheckpointSink {
     fn drop(&mut self) {
         self.finish();
         if let SinkStream::Process(child, stdin) = &mut self.stream {
-            // The process then reads the end of its stdin, and ends by itself.
+            // End of input tells the process to exit.
             drop(stdin.take());
             let _ = child.try_wait();
         }

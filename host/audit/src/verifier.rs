@@ -245,7 +245,7 @@ impl Verifier {
             } else {
                 GapContent::Unchained
             };
-            let problem = "not a record of the chain: it was changed, or somebody else wrote it";
+            let problem = "not a record of the chain: it was changed or added by another program";
             self.add_to_gap(&[line, b"\n"], content, None, problem);
             return false;
         };

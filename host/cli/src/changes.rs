@@ -170,8 +170,8 @@ fn verify_old_signer(
     })
 }
 
-/// Returns the entry of a component whose bytes cannot be read. It has no version, tools, imports
-/// or powers, because those in the lock file may have been edited.
+/// Returns the entry of a component with unreadable bytes. It has no version, tools, imports or
+/// powers, because those in the lock file may have been edited.
 fn without_contents(locked: &LockedComponent) -> LockedComponent {
     LockedComponent {
         package: LockedPackage {

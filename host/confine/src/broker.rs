@@ -57,9 +57,8 @@ pub struct BrokerPolicy {
     /// A folder with files that are named by their SHA-256 in hex. The broker opens such a file for
     /// a client that knows the name, but does not let the client list the folder.
     pub blobs: Option<AllowedPath>,
-    /// A folder with skills whose folders' names begin with a SHA-256: `sha256-HEX-NAME`. The
-    /// broker opens such a folder and the files and folders in it, but does not let the client list
-    /// the folder that holds them all.
+    /// The parent of the folders of skills, which have names such as `sha256-HEX-NAME`. The broker
+    /// opens these folders and everything in them, but does not let the client list the parent.
     pub skills: Option<AllowedPath>,
     /// The new folder that the broker creates and writes files into.
     pub output: Option<EncodedPath>,
@@ -69,7 +68,7 @@ pub struct BrokerPolicy {
     pub consent: Option<EncodedPath>,
     /// The file of requests for packages, to which the broker appends lines.
     pub package_request_file: Option<EncodedPath>,
-    /// The Unix socket whose file the broker removes when the confined process ends.
+    /// The Unix socket. The broker removes its file when the confined process ends.
     pub socket: Option<EncodedPath>,
     /// The only command-line argument of child processes. It names their task.
     pub child_task: String,

@@ -197,7 +197,7 @@ async fn run_case(
 impl CaseFile {
     /// Writes new expectations into the file.
     ///
-    /// Replaces the file atomically. Fails if somebody has edited the file since it was read.
+    /// Replaces the file atomically. Fails if the file was edited after it was read.
     fn rewrite(&self, changes: Vec<(usize, Value)>) -> Result<()> {
         let context = || format!("cannot write `{}`", self.path.display());
         // If the file is a symlink, replace its target, not the symlink.

@@ -120,7 +120,7 @@ impl TestedComponent {
     }
 }
 
-/// Returns copies of the run's limits. In each copy one limit is small, whose name is returned too.
+/// Returns copies of the run's limits, each with one small limit, and the name of that limit.
 fn small_limits(limits: &Limits) -> Vec<(&'static str, Limits)> {
     let changed = |change: &dyn Fn(&mut Limits)| {
         let mut limits = limits.clone();

@@ -39,7 +39,7 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
     }
 }
 
-/// Calls the tool on each host whose small limit is `limit`, and checks the results.
+/// Calls the tool on each host that has a small `limit`, and checks the results.
 async fn check_limit(trial: &Trial<'_>, limit: &str) -> Outcome {
     let mut calls = vec![trial.sample.clone()];
     calls.extend(trial.in_skill(HUGE));

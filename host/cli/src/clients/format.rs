@@ -89,7 +89,7 @@ impl Format {
         entry: Option<&Value>,
     ) -> anyhow::Result<String> {
         let before = self.read(text)?;
-        // Refuse a text whose servers are not in an object.
+        // Fails if the servers are not in an object.
         take_entry(&mut before.clone(), entry_path)?;
         let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(body) => (&text[..BYTE_ORDER_MARK.len_utf8()], body),

@@ -320,7 +320,7 @@ impl BrokerProcess {
     /// Answers requests until the other side closes its end, or the process `host` ends.
     ///
     /// Escaped code can keep the other end open even after its process has ended: it can send that
-    /// socket in a message that nobody receives. So the broker also watches `host`.
+    /// socket in a message that is never received. So the broker also watches `host`.
     fn serve(&mut self, client: BorrowedFd<'_>, host: Option<BorrowedFd<'_>>) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
         loop {

@@ -183,7 +183,7 @@ impl RawGrant {
     }
 }
 
-/// Refuses a grant whose name is neither that of a component file nor that of a built-in tool.
+/// Refuses a grant that names neither a component file nor a built-in tool.
 /// Guards against: a component that defines a tool of the granted name, and so gets the grant.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     if is_component_name(name) || embedded::names().any(|tool| tool == name) {

@@ -10,8 +10,8 @@ use crate::subscriptions::LISTEN;
 use crate::values;
 
 /// The maximum size of a label as it is sent, with its quotes and escapes, in bytes. A label is an
-/// id or a progress token. Guards against: a label as large as a message, which would be repeated
-/// with every progress report.
+/// id, a progress token, a version, or the name of a method or tool. Guards against: a label as
+/// large as a message, which progress reports and errors of rmcp repeat.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
 /// The maximum size of a URI as it is sent, with its quotes and escapes, in bytes. It is more than
@@ -169,16 +169,22 @@ struct ObjectLimits {
 }
 
 const MESSAGE: ObjectLimits = ObjectLimits {
-    labels: &[("id", "a request's `id`", MAX_LABEL_BYTES)],
+    labels: &[
+        ("id", "a request's `id`", MAX_LABEL_BYTES),
+        ("method", "a `method`", MAX_LABEL_BYTES),
+    ],
     inner: Some(("params", &PARAMS)),
     max_values: None,
 };
 
 const PARAMS: ObjectLimits = ObjectLimits {
-    // The labels of notifications. Those of requests are in `_meta`.
     labels: &[
+        // Those of notifications. A request has its progress token in `_meta`.
         ("requestId", "a `requestId`", MAX_LABEL_BYTES),
         ("progressToken", "a `progressToken`", MAX_LABEL_BYTES),
+        ("name", "a `name`", MAX_LABEL_BYTES),
+        ("taskId", "a `taskId`", MAX_LABEL_BYTES),
+        ("protocolVersion", "a `protocolVersion`", MAX_LABEL_BYTES),
         ("uri", "a `uri`", MAX_URI_BYTES),
     ],
     inner: Some(("_meta", &META)),
@@ -186,7 +192,14 @@ const PARAMS: ObjectLimits = ObjectLimits {
 };
 
 const META: ObjectLimits = ObjectLimits {
-    labels: &[("progressToken", "a `progressToken`", MAX_LABEL_BYTES)],
+    labels: &[
+        ("progressToken", "a `progressToken`", MAX_LABEL_BYTES),
+        (
+            "io.modelcontextprotocol/protocolVersion",
+            "a `protocolVersion`",
+            MAX_LABEL_BYTES,
+        ),
+    ],
     inner: None,
     max_values: Some(MAX_META_VALUES),
 };
@@ -285,6 +298,19 @@ mod tests {
                 (
                     format!(r#" {{"params":[],"params":{{"requestId":{label}}}}}"#),
                     "`requestId`",
+                ),
+                (format!(r#"{{"id":1,"method":{label}}}"#), "`method`"),
+                (format!(r#"{{"params":{{"name":{label}}}}}"#), "`name`"),
+                (format!(r#"{{"params":{{"taskId":{label}}}}}"#), "`taskId`"),
+                (
+                    format!(r#"{{"params":{{"protocolVersion":{label}}}}}"#),
+                    "`protocolVersion`",
+                ),
+                (
+                    format!(
+                        r#"{{"params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":{label}}}}}}}"#
+                    ),
+                    "`protocolVersion`",
                 ),
             ]
         };

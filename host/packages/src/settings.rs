@@ -95,7 +95,7 @@ enum RuleSigners {
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "expected a table with `source`")]
+#[serde(expecting = "a table with `source`")]
 struct RawSource {
     source: Spanned<String>,
 }
@@ -108,7 +108,7 @@ struct RawPackages {
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "expected a table with `keys`, or with `identity` and `issuer`")]
+#[serde(expecting = "a table with `keys`, or with `identity` and `issuer`")]
 struct RawRule {
     keys: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     identity: Option<Spanned<String>>,

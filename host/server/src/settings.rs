@@ -138,7 +138,7 @@ declare_limits! {
 
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a table of settings")]
+#[serde(default, expecting = "a table of settings")]
 struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
     resource: Option<Spanned<String>>,

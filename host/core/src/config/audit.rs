@@ -59,7 +59,7 @@ pub(super) struct RawAudit(RawAuditTable);
 
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a table of settings")]
+#[serde(default, expecting = "a table of settings")]
 pub(super) struct RawAuditTable {
     mode: RawMode,
     key_file: Option<Spanned<PathBuf>>,

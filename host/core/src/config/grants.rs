@@ -18,7 +18,7 @@ use skillhost_skills::text::suggest;
 
 /// The raw keys of a grant.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a `[grants.NAME]` table")]
+#[serde(default, expecting = "a `[grants.NAME]` table")]
 pub(super) struct RawGrant {
     skills: Option<Vec<String>>,
     home: Option<bool>,
@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for RulesVisitor {
 
 /// The raw keys of a secret.
 #[derive(Deserialize)]
-#[serde(expecting = "expected a table with `file`, `header` and `hosts`")]
+#[serde(expecting = "a table with `file`, `header` and `hosts`")]
 pub(super) struct RawSecret {
     file: Spanned<PathBuf>,
     header: String,

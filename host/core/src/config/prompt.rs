@@ -18,7 +18,7 @@ declare_limits! {
 
 /// The raw keys of `[search]`.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a table of settings")]
+#[serde(default, expecting = "a table of settings")]
 pub(super) struct RawSearch {
     // `offer` is the key's former name. At the top level, `offer` is the set of tools.
     #[serde(alias = "offer")]

@@ -71,7 +71,7 @@ declare_limits! {
 
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a `[clients.NAME]` table")]
+#[serde(default, expecting = "a `[clients.NAME]` table")]
 struct RawClient {
     token_file: Option<Spanned<OneOrMany<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMany<String>>>,

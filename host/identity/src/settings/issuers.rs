@@ -49,7 +49,7 @@ pub enum KeySource {
 
 /// The raw keys of the table.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected an `[issuers.NAME]` table")]
+#[serde(default, expecting = "an `[issuers.NAME]` table")]
 struct RawIssuer {
     issuer: Option<String>,
     audience: Option<OneOrMany<String>>,

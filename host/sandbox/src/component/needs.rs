@@ -18,7 +18,7 @@ const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@";
 /// The requests and secrets that a component asks for. They are checked, but their texts are
 /// untrusted: escape them before a person reads them.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "expected a table of needs")]
+#[serde(default, deny_unknown_fields, expecting = "a table of needs")]
 #[non_exhaustive]
 pub struct Needs {
     /// The requests that its tools send.
@@ -51,7 +51,7 @@ impl DeclaredNeeds {
 
 /// Requests that a component asks for.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "expected a `[[network]]` table")]
+#[serde(deny_unknown_fields, expecting = "a `[[network]]` table")]
 #[non_exhaustive]
 pub struct NetworkNeed {
     /// The rule that would allow these requests.
@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for SecretsVisitor {
 struct SecretSeed(String);
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "expected a `[secrets.NAME]` table")]
+#[serde(deny_unknown_fields, expecting = "a `[secrets.NAME]` table")]
 struct RawSecret {
     header: String,
     hosts: Vec<String>,
@@ -289,12 +289,12 @@ mod tests {
             read(&[&needs.to_string()]).unwrap();
         }
         for (needs, message) in [
-            (json!(1), "expected a table of needs"),
+            (json!(1), "`1`, expected a table of needs"),
             (json!({"powers": []}), "unknown field `powers`"),
             (json!({"network": {}}), "expected a sequence"),
             (
                 json!({"network": ["https://e.org"]}),
-                "expected a `[[network]]` table",
+                "\"https://e.org\", expected a `[[network]]` table",
             ),
             (
                 json!({"network": [{"rule": "https://e.org"}]}),

@@ -221,7 +221,7 @@ impl AddCommand {
         ];
         lines.extend(shown.lines().map(Line::new));
         terminal::print(&lines)?;
-        terminal::complain("nothing is written; `--write` writes it");
+        terminal::complain("nothing was written; `--write` writes the entry");
         Ok(Exit::Ok)
     }
 
@@ -372,7 +372,7 @@ fn checked_url(url: &str) -> Result<String, String> {
     let parsed = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
     let Some(parsed) = parsed else {
         return Err(format!(
-            "`--url`: `{url}` is not a URL, such as `http://127.0.0.1:8080/mcp`"
+            "`--url`: `{url}` is not an HTTP URL; an example is `http://127.0.0.1:8080/mcp`"
         ));
     };
     if parsed

@@ -1,4 +1,4 @@
-//! The report of a run, and the recorder that collects the outcomes of its checks.
+//! The report on a component, and the recorder that collects the outcomes of checks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Rule {
 /// case.
 pub(super) type CheckProgress = dyn Fn(&str, Option<&str>) + Send + Sync;
 
-/// The report of a run.
+/// The report on a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

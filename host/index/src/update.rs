@@ -18,15 +18,15 @@ use crate::{Content, Shared};
 /// bytes of the body. Guards against: files of gigabytes.
 const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 
-/// A full index removes dead text that takes more than 1 / `DEAD_TEXT_DIVISOR` of its bytes.
-/// Guards against: compacting a full index again at each change.
+/// A full index is compacted if the text of removed skills takes more than 1 / `DEAD_TEXT_DIVISOR`
+/// of its bytes. Guards against: compacting a full index again at each change.
 const DEAD_TEXT_DIVISOR: usize = 8;
 
 /// The sizes at which an index is full. Guards against: a catalog that fills the memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IndexLimits {
-    /// The size in bytes at which no more bodies are added. The rest is for names and
-    /// descriptions.
+    /// The size in bytes at which no more bodies are added. The bytes up to `skills` are for names
+    /// and descriptions.
     pub(crate) bodies: usize,
     /// The size in bytes at which no more skills are added.
     pub(crate) skills: usize,
@@ -107,8 +107,8 @@ fn remove_missing(shared: &Shared, names: &[String]) {
     }
 }
 
-/// Returns whether a skill must be read: it is new, it has changed, or its body now fits into
-/// the index.
+/// Returns whether a skill must be read: it is new, it has changed, an earlier update was stopped
+/// before it read the body, or its body now fits into the index.
 fn must_read(shared: &Shared, change: &Change<'_>) -> bool {
     let content = shared.read();
     match content.store.get(change.name) {
@@ -130,7 +130,7 @@ fn read_skill(
     pass: Pass,
 ) {
     let name = change.name;
-    remove_dead_text_if_full(shared);
+    compact_if_full(shared);
     let (bytes, is_new, is_current) = {
         let content = shared.read();
         let indexed = content.store.get(name);
@@ -180,8 +180,8 @@ fn read_skill(
     shared.count_unsaved();
 }
 
-/// Removes the dead text of a full index, unless there is little of it.
-fn remove_dead_text_if_full(shared: &Shared) {
+/// Compacts a full index, unless the text of removed skills takes little of it.
+fn compact_if_full(shared: &Shared) {
     let (bytes, dead_bytes) = {
         let content = shared.read();
         (content.store.bytes(), content.store.dead_bytes())

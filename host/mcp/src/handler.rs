@@ -205,7 +205,7 @@ impl ServerHandler for Handler {
         progress::run(&context, &view, skills::get(&view, request, caller)).await
     }
 
-    /// Accepts notifications of changed lists, if folders are watched.
+    /// Accepts subscriptions to changes of lists, if folders are watched.
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
@@ -238,9 +238,10 @@ impl ServerHandler for Handler {
         if request.method != methods::CALL {
             return Err(error);
         }
+        // A `tools/call` whose parameters rmcp cannot parse.
         let view = ClientView::new(&self.live, &context);
         let (parameters, caller) = (request.params.as_ref(), view.caller(&context));
-        let refused = tools::refuse_unreadable(&view, parameters, caller, error);
+        let refused = tools::refuse_unparsed_call(&view, parameters, caller, error);
         progress::run(&context, &view, async { Err(refused.await) }).await
     }
 }

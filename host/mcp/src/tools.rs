@@ -140,7 +140,7 @@ async fn failed_result(
 
 /// Records a call with unreadable parameters as refused. Returns the error to send: `error`, unless
 /// the call cannot be recorded.
-pub(crate) async fn refuse_unreadable(
+pub(crate) async fn refuse_unparsed_call(
     view: &ClientView<'_>,
     parameters: Option<&Value>,
     caller: Caller,

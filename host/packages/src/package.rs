@@ -12,9 +12,11 @@ use crate::layer;
 use crate::lock::{LockedPackage, LockedSkill};
 use crate::manifest::{Descriptor, EMPTY, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
 use crate::reference::{Reference, Version};
-use crate::signature::{BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE_ANNOTATION, Signer, TrustedSigner};
+use crate::signature::{
+    BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE_TYPE_ANNOTATION, Signer, TrustedSigner,
+};
 use crate::skill_files::SkillFiles;
-use crate::statement::PREDICATE;
+use crate::statement::PREDICATE_TYPE;
 use crate::store::Store;
 
 /// The maximum number of manifests that are read for a package's signature. Guards against: a
@@ -281,8 +283,8 @@ fn find_signature(
 fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
     let rank = |it: &Descriptor| match it.artifact_type.as_deref() {
         Some(kind) if kind.starts_with(BUNDLE_PREFIX) => {
-            match it.annotations.get(PREDICATE_ANNOTATION) {
-                Some(predicate) if predicate == PREDICATE => Some(0),
+            match it.annotations.get(PREDICATE_TYPE_ANNOTATION) {
+                Some(predicate) if predicate == PREDICATE_TYPE => Some(0),
                 Some(_) => None,
                 None => Some(1),
             }

@@ -12,9 +12,9 @@ use crate::manifest::{
     Descriptor, EMPTY, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, SKILL_LAYER, WASM_LAYER,
 };
 use crate::reference::{Reference, Version};
-use crate::signature::{BUNDLE, PREDICATE_ANNOTATION, SigningKey};
+use crate::signature::{BUNDLE, PREDICATE_TYPE_ANNOTATION, SigningKey};
 use crate::skill_files::{SkillFiles, SkillMetadata};
-use crate::statement::PREDICATE;
+use crate::statement::PREDICATE_TYPE;
 
 /// The media type of a component's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -222,7 +222,10 @@ fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyho
             "dev.sigstore.bundle.content".to_owned(),
             "dsse-envelope".to_owned(),
         ),
-        (PREDICATE_ANNOTATION.to_owned(), PREDICATE.to_owned()),
+        (
+            PREDICATE_TYPE_ANNOTATION.to_owned(),
+            PREDICATE_TYPE.to_owned(),
+        ),
     ]);
     let referrer = Manifest {
         schema_version: 2,

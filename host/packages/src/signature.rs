@@ -25,7 +25,7 @@ use skillhost_skills::trust::Trust;
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot};
 use crate::quote::{quote, quote_error};
-use crate::statement::{PREDICATE, STATEMENT, check_statement};
+use crate::statement::{PREDICATE_TYPE, STATEMENT, check_statement};
 
 /// The media type of a bundle.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -36,8 +36,8 @@ pub(crate) const BUNDLE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
 /// The type of the signed payload.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// The annotation with the predicate of a bundle.
-pub(crate) const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
+/// The key of the annotation with the predicate type of a bundle.
+pub(crate) const PREDICATE_TYPE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
 
 /// The maximum size of a bundle, in bytes. Guards against: a registry that fills the memory.
 pub(crate) const MAX_BUNDLE: u64 = 256 << 10;
@@ -197,7 +197,7 @@ impl PublicKey {
             .context("the bundle has no DSSE envelope")?;
         ensure!(
             envelope.payload_type == PAYLOAD_TYPE,
-            "the bundle is about `{}`, not `{PAYLOAD_TYPE}`",
+            "the payload of the bundle has the type `{}` instead of `{PAYLOAD_TYPE}`",
             quote(&envelope.payload_type)
         );
         let payload = STANDARD.decode(&envelope.payload);
@@ -257,7 +257,7 @@ impl SigningKey {
         let statement = json!({
             "_type": STATEMENT,
             "subject": [{"digest": {"sha256": manifest.hex()}}],
-            "predicateType": PREDICATE,
+            "predicateType": PREDICATE_TYPE,
             "predicate": {},
         });
         self.sign_statement(&statement)
@@ -356,7 +356,7 @@ mod tests {
             json!({
                 "_type": STATEMENT,
                 "subject": [{"digest": {"sha256": manifest.hex()}}],
-                "predicateType": PREDICATE,
+                "predicateType": PREDICATE_TYPE,
                 "predicate": {"more": true},
             })
             .to_string(),
@@ -412,12 +412,12 @@ mod tests {
             verified.map_err(|error| error.to_string())
         };
         for kind in [STATEMENT, STATEMENT_OF_COSIGN_2] {
-            verify(kind, PREDICATE).unwrap();
+            verify(kind, PREDICATE_TYPE).unwrap();
             // An attestation is about an artifact, but does not sign it.
             let error = verify(kind, "https://slsa.dev/provenance/v1").unwrap_err();
             assert!(error.contains("of another type"), "{error}");
         }
-        let error = verify("https://in-toto.io/Statement/v2", PREDICATE).unwrap_err();
+        let error = verify("https://in-toto.io/Statement/v2", PREDICATE_TYPE).unwrap_err();
         assert!(error.contains("of another type"), "{error}");
     }
 

@@ -13,7 +13,7 @@ pub(crate) const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 pub(crate) const STATEMENT_OF_COSIGN_2: &str = "https://in-toto.io/Statement/v0.1";
 
 /// The predicate of a statement that only says that an artifact is signed.
-pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(crate) const PREDICATE_TYPE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +42,7 @@ pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Resu
         .context("the signed statement is invalid")?;
     ensure!(
         [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
-            && statement.predicate_type == PREDICATE,
+            && statement.predicate_type == PREDICATE_TYPE,
         "the signed statement is of another type"
     );
     let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();

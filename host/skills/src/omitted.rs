@@ -1,6 +1,6 @@
-//! The entries of a skill's folder that lists leave out: version control, installed packages,
-//! caches, and the generations of a Kubernetes volume. A call can still read them by their exact
-//! path.
+//! The entries of a skill's folder that are left out of lists: version control, installed packages,
+//! caches, and the earlier versions of files in a Kubernetes volume (see [`Volume`]). A call can
+//! still read them by their exact path.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -47,7 +47,7 @@ const ENVIRONMENTS: [&str; 2] = ["env", "venv"];
 /// The file that every Python environment has.
 const ENVIRONMENT_FILE: &str = "pyvenv.cfg";
 
-/// The symlink to the current generation of a Kubernetes volume.
+/// The symlink to the current generation of a Kubernetes volume; see [`Volume`].
 const CURRENT_GENERATION: &str = "..data";
 
 /// The start of each generation's name, with `0` in place of any digit.
@@ -119,7 +119,7 @@ impl OmittedNames {
 /// so never looks outside `parent`.
 fn is_environment(parent: BorrowedFd<'_>, folder: &Path) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Asks no network file system.
+    // Do not wait for the server of a network file system.
     let status = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let mount = |folder: BorrowedFd<'_>| {
         let found = rustix::fs::statx(folder, "", status, StatxFlags::MNT_ID);

@@ -15,8 +15,7 @@ use skillhost_program::terminal::format_line;
 /// The outcomes of cases and checks.
 #[derive(Default)]
 pub(super) struct Outcomes {
-    /// The reason of each failed case or check, followed by the lines of its trace; `None` if it
-    /// passed.
+    /// Why each case or check failed, followed by the lines of its trace. `None` if it passed.
     by_name: BTreeMap<String, Option<Vec<String>>>,
     /// The checks that did not run, such as those after a failed one.
     skipped: BTreeSet<String>,
@@ -94,7 +93,8 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<Vec<String>>> {
 }
 
 impl Outcomes {
-    /// Returns lines about the differences in `now`, and the number of cases and checks that pass.
+    /// Returns a line for each failure and each change in `now`, and a last line that says how many
+    /// cases and checks pass.
     pub(super) fn difference(&self, now: &Self) -> Vec<Line> {
         if let Some(error) = &now.error {
             let first = format_line!("no case was run:");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_only_differences() {
+    fn shows_failures_and_changes() {
         let difference = |before: &Outcomes, now: &Outcomes| {
             let lines = before.difference(now).into_iter();
             lines.map(|line| format!("{line}\n")).collect::<String>()

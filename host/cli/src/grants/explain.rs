@@ -73,7 +73,7 @@ impl ExplainCommand {
         let parsed = Uri::from_str(url).ok();
         let uri = parsed.filter(|url| url.scheme().is_some() && url.authority().is_some());
         let uri = uri.ok_or_else(|| {
-            format!("`{url}` is not a URL, such as `https://api.example.org/v1/a`")
+            format!("`{url}` is not a URL; an example is `https://api.example.org/v1/a`")
         })?;
         Ok((method, uri))
     }

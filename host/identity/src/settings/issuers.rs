@@ -47,7 +47,7 @@ pub enum KeySource {
     Address(String),
 }
 
-/// The raw keys of the table.
+/// The table as written, before it is checked.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "an `[issuers.NAME]` table")]
 struct RawIssuer {
@@ -66,7 +66,7 @@ struct RawServer {
     resource: Option<Spanned<String>>,
 }
 
-/// Declares the keys of the tables.
+/// Declares the settings that the tables may have.
 pub(super) fn declare_keys(keys: &mut Keys) {
     keys.fields::<RawIssuer>("issuers.*");
 }
@@ -76,7 +76,8 @@ pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<IssuerConfig>> {
     let raw: BTreeMap<String, Spanned<RawIssuer>> = tables.table("issuers")?;
     let server: RawServer = tables.table("http")?;
     if let Some(resource) = &server.resource {
-        // The metadata's path ends with the path of this address. A query is part of no path.
+        // The path of the protected resource metadata (RFC 9728) ends with this address's path, so a
+        // query would be lost.
         ensure!(
             !resource.get_ref().contains('?'),
             "{}: `resource`: the server's address must not contain a query (`?`)",
@@ -141,13 +142,15 @@ impl RawIssuer {
     }
 }
 
-/// Checks that a URL uses HTTPS, or plain HTTP to this machine, for tests.
+/// Checks the length and characters of a URL, that it has no user, and that it uses HTTPS. Plain
+/// HTTP is allowed to this machine only, which tests need.
 pub fn check_address(address: &str) -> anyhow::Result<()> {
     let wrong = "an address must begin with `https://`; `http://` is allowed only for this machine";
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
     ensure!(
         address.len() <= 2048 && address.bytes().all(is_plain),
-        "an address has at most 2048 characters and no spaces, quotes, braces or `#`"
+        "an address has at most 2048 characters, which are printable ASCII other than \" < > \\ ^ ` \
+         { | } #"
     );
     let https_rest = address.strip_prefix("https://");
     let rest = https_rest.or_else(|| address.strip_prefix("http://"));
@@ -283,7 +286,7 @@ mod tests {
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
             assert!(error.contains(reason), "{table}: {error}");
         }
-        // Each of these addresses has a user before its host, which looks like another host.
+        // In each of these addresses, the user before the `@` looks like a host.
         for address in [
             "http://localhost:x@evil.example/keys",
             "http://[::1]@evil.example/keys",

@@ -175,8 +175,8 @@ fn read_secrets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SecretNeed>, D
     from.deserialize_map(SecretsVisitor)
 }
 
-/// A reader of the table of secrets. Checks each secret with its name, so that an error names
-/// the secret's position in the JSON.
+/// A reader of the table of secrets. Checks each secret while it is read, so that the JSON parser
+/// adds the secret's position to an error.
 struct SecretsVisitor;
 
 impl<'de> Visitor<'de> for SecretsVisitor {

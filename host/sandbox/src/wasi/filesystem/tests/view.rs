@@ -39,8 +39,8 @@ fn handle_reports_its_open_flags() {
         DescriptorFlags::READ | DescriptorFlags::WRITE,
     ] {
         let root = Resource::new_borrow(root);
-        let (path, create) = ("file".to_owned(), OpenFlags::empty());
-        let file = files.open_at(root, PathFlags::empty(), path, create, flags);
+        let (path, open_flags) = ("file".to_owned(), OpenFlags::empty());
+        let file = files.open_at(root, PathFlags::empty(), path, open_flags, flags);
         assert_eq!(files.get_flags(file.unwrap()).unwrap(), flags);
     }
 }
@@ -59,7 +59,7 @@ fn dropped_listing_is_invalid() {
 }
 
 #[test]
-fn counts_skipped_disk_entries() {
+fn counts_entries_on_disk_that_the_view_removed() {
     let limits = Limits {
         directory_entries: 3,
         ..Limits::default()
@@ -89,25 +89,25 @@ fn counts_entries_read_for_remove_and_rename() {
         ..Limits::default()
     };
     type Operation = fn(&mut ImportState, u32) -> FsResult<()>;
-    let remove: Operation = |files, root| remove_folder(files, root, "full");
-    let rename: Operation = |files, root| super::rename(files, root, "full", "moved");
-    let replace: Operation = |files, root| super::rename(files, root, "empty", "full");
+    let remove: Operation = |files, root| remove_folder(files, root, "emptied");
+    let rename: Operation = |files, root| super::rename(files, root, "emptied", "moved");
+    let replace: Operation = |files, root| super::rename(files, root, "empty", "emptied");
     for (operation, name) in [(remove, "remove"), (rename, "rename"), (replace, "replace")] {
-        for (hidden, stop) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
+        for (removed, stop) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
             let (folder, mut imports, root) = call_within(&limits);
             std::fs::create_dir(folder.path().join("empty")).unwrap();
-            std::fs::create_dir(folder.path().join("full")).unwrap();
+            std::fs::create_dir(folder.path().join("emptied")).unwrap();
             let mut files = &mut imports;
-            for number in 0..hidden {
-                let path = format!("full/{number}");
+            for number in 0..removed {
+                let path = format!("emptied/{number}");
                 std::fs::write(folder.path().join(&path), "").unwrap();
                 files
                     .unlink_file_at(Resource::new_borrow(root), path)
                     .unwrap();
             }
             let done = operation(files, root);
-            assert_eq!(done.is_ok(), stop.is_none(), "{name} {hidden}");
-            assert_eq!(imports.stop, stop, "{name} {hidden}");
+            assert_eq!(done.is_ok(), stop.is_none(), "{name} {removed}");
+            assert_eq!(imports.stop, stop, "{name} {removed}");
         }
     }
 }
@@ -116,12 +116,12 @@ fn counts_entries_read_for_remove_and_rename() {
 fn reading_many_entries_pauses_after_each_turn() {
     type Operation = fn(&mut ImportState, HostTurn, u32) -> usize;
     let remove: Operation = |files, turn, root| {
-        let (done, pauses) = fixture::finish(files.remove_folder(turn, borrowed(root), "hidden"));
+        let (done, pauses) = fixture::finish(files.remove_folder(turn, borrowed(root), "emptied"));
         done.unwrap();
         pauses
     };
     let list: Operation = |files, turn, root| {
-        let path = "hidden".to_owned();
+        let path = "emptied".to_owned();
         let opened = open(files, root, &path).unwrap();
         let mut files = &mut *files;
         let listing = files.read_directory(borrowed(opened)).unwrap();
@@ -136,7 +136,7 @@ fn reading_many_entries_pauses_after_each_turn() {
         pauses
     };
     let replace: Operation = |files, turn, root| {
-        let (old, new) = ((borrowed(root), "empty"), (borrowed(root), "hidden"));
+        let (old, new) = ((borrowed(root), "empty"), (borrowed(root), "emptied"));
         let (done, pauses) = fixture::finish(files.rename(turn, old, new));
         done.unwrap();
         pauses
@@ -144,19 +144,21 @@ fn reading_many_entries_pauses_after_each_turn() {
     for (operation, pauses, name) in [
         (remove, 3, "remove"),
         (list, 3, "list"),
-        // The folder's three entries, then the folder and its three files.
+        // A pause for each of the three entries, then for each node that is moved: the folder and
+        // its files.
         (rename, 3 + 4, "rename"),
+        // As above, but the folder that is moved is empty.
         (replace, 3 + 1, "replace"),
     ] {
         for (turn, pauses) in [(Duration::ZERO, pauses), (Duration::MAX, 0)] {
             let (folder, mut imports, root) = call();
-            for name in ["empty", "full", "hidden"] {
+            for name in ["empty", "full", "emptied"] {
                 std::fs::create_dir(folder.path().join(name)).unwrap();
             }
             let mut files = &mut imports;
             for number in 0..3 {
                 std::fs::write(folder.path().join(format!("full/{number}")), "").unwrap();
-                let path = format!("hidden/{number}");
+                let path = format!("emptied/{number}");
                 std::fs::write(folder.path().join(&path), "").unwrap();
                 files.unlink_file_at(borrowed(root), path).unwrap();
             }
@@ -197,9 +199,9 @@ fn read_returns_at_most_16_mib() {
     disk.set_len(MAX as u64 + 4096).unwrap();
     let mut files = &mut imports;
     let root = Resource::new_borrow(root);
-    let (path, create) = ("large".to_owned(), OpenFlags::empty());
+    let (path, open_flags) = ("large".to_owned(), OpenFlags::empty());
     let flags = DescriptorFlags::READ | DescriptorFlags::WRITE;
-    let file = files.open_at(root, PathFlags::empty(), path, create, flags);
+    let file = files.open_at(root, PathFlags::empty(), path, open_flags, flags);
     let file = file.unwrap().rep();
     let mut read = |length| {
         let read = files.read(Resource::new_borrow(file), length, 0);

@@ -209,7 +209,9 @@ fn follows_a_log_renamed_several_times_at_once() {
     let (process, mut printed) = follow(&program, &["--limit", "1", "--output", "json"]);
     printed.next().unwrap().unwrap();
     process.signal(Signal::STOP);
-    for (number, text) in [two[0], two[1], last].into_iter().enumerate() {
+    // The disk was full at the line feed of one record.
+    let texts = [two[0], two[1].trim_end(), last];
+    for (number, text) in texts.into_iter().enumerate() {
         fs::rename(at("log"), at(&format!("log.{number}"))).unwrap();
         fs::write(at("log"), text).unwrap();
     }

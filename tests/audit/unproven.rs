@@ -350,6 +350,10 @@ fn accepts_a_rotated_file_of_one_unended_record() {
     fs::write(log.beside(files[1]), lines[2].trim_end()).unwrap();
     fs::write(&log.path, lines[3..].concat()).unwrap();
     log.assert_proven(&files, 3);
+    let shown = audit(&log, "show", &files, &["--tool", "none"]);
+    // The first line names the columns.
+    let calls = shown.stdout.lines().count() - 1;
+    assert_eq!((calls, &*shown.stderr), (3, ""), "{shown:?}");
 }
 
 #[test]

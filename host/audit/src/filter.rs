@@ -150,8 +150,9 @@ pub fn find_records(
 ) -> anyhow::Result<SearchSummary> {
     let mut search = RecordSearch::new(filter);
     for file in files::sort_files(files)? {
-        search.verifier.start_file(&file.name);
-        if !file.read(|piece| search.check(piece, &mut each))? {
+        let continues = search.start_file(&file.name, &mut each)?
+            && file.read(|piece| search.check(piece, &mut each))?;
+        if !continues {
             return Ok(search.abort());
         }
     }
@@ -172,6 +173,23 @@ impl<'a> RecordSearch<'a> {
             verifier: Verifier::without_keys(ExternalCheckpoints::default()),
             other_lines: 0,
         }
+    }
+
+    /// Continues with another file. First calls `each` with the last record of the file before, if
+    /// only its line feed is missing. Returns whether to continue.
+    pub(crate) fn start_file(
+        &mut self,
+        name: &str,
+        each: &mut impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        let mut continues = true;
+        if let Some(record) = self.verifier.take_unended_record() {
+            // The record was counted like a torn one.
+            self.other_lines -= 1;
+            continues = self.check(Piece::Line(&record), each)?;
+        }
+        self.verifier.start_file(name);
+        Ok(continues)
     }
 
     /// Checks a piece, and calls `each` if the piece is a record that matches the filter. Returns

@@ -82,20 +82,22 @@ pub fn follow_records(
                 else {
                     break;
                 };
-                search.verifier.start_file(&name);
-                if !renamed
-                    .read_lines(|piece| search.check(piece, &mut record))
-                    .with_context(context)?
-                {
+                let continues = search.start_file(&name, &mut record)?
+                    && renamed
+                        .read_lines(|piece| search.check(piece, &mut record))
+                        .with_context(context)?;
+                if !continues {
                     return Ok(search.abort());
                 }
                 renamed.read_unended_line(|piece| search.check(piece, &mut record))?;
+            }
+            if !search.start_file(&path.display().to_string(), &mut record)? {
+                return Ok(search.abort());
             }
             let is_emptied = successor.file_id == file.file_id;
             if is_emptied && !each(FollowStep::Emptied)? {
                 return Ok(search.abort());
             }
-            search.verifier.start_file(&path.display().to_string());
             file = successor;
             continue;
         }

@@ -210,6 +210,11 @@ impl Verifier {
         (self.has_chain, self.is_broken) = (false, false);
     }
 
+    /// Takes the end of this file, if it is a record without its line feed.
+    pub(crate) fn take_unended_record(&mut self) -> Option<Vec<u8>> {
+        self.unended_record.take()
+    }
+
     /// Returns the link of the record with which the next file begins. `None` before the first
     /// record.
     pub(crate) fn next_link(&self) -> Option<Link> {

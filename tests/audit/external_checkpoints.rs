@@ -385,15 +385,16 @@ fn counts_whole_checkpoints_without_line_feed() {
             );
         }
     }
-    // A torn checkpoint or none, then the first bytes of one, then all.
+    // No checkpoint, a torn or a whole one, then the first bytes of one, then all.
     let first = all.lines().next().unwrap();
-    for before in ["", &first[..60]] {
-        for end in 1..60 {
-            let external = format!("{before}{}{all}{before}{}\n", &first[..end], &first[..end]);
+    for (before, torn) in [("", 0), (&first[..60], 60), (first, 0)] {
+        for (end, zeros) in (1..60).flat_map(|end| [(end, ""), (end, "\0\0\0")]) {
+            let start = format!("{before}{}{zeros}", &first[..end]);
+            let external = format!("{start}{all}{start}\n");
             let report = log.verify_external(&["audit.jsonl"], &external);
-            assert!(report.is_proven(), "{end}: {report:?}");
-            let torn = 2 * (before.len() + end) as u64;
-            assert_eq!(report.torn_checkpoint_bytes, torn, "{end}");
+            assert!(report.is_proven(), "{start:?}: {report:?}");
+            let torn = 2 * (torn + end + zeros.len()) as u64;
+            assert_eq!(report.torn_checkpoint_bytes, torn, "{start:?}");
         }
     }
     let text = fs::read_to_string(&log.path).unwrap();

@@ -303,11 +303,13 @@ fn split_records(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns whether a part of a line starts with a record: with its first nine bytes, which no JSON
-/// text contains, or with some of them before the next record or the end of the line.
+/// text contains, or with some of them before the next record or the end of the line. There, one
+/// zero byte is left of those of a power failure.
 fn starts_record(part: &[u8]) -> bool {
     const START: &[u8] = RECORD_START.split_at(9).0;
     (1..=START.len()).any(|count| {
         let rest = part.strip_prefix(&START[..count]);
+        let rest = rest.map(|rest| rest.strip_prefix(b"\0").unwrap_or(rest));
         rest.is_some_and(|rest| count == START.len() || rest.is_empty() || rest.starts_with(START))
     })
 }

@@ -28,10 +28,11 @@ from skill_runner.judge import NETWORK, Judge
 MAX_CHECKED_SCRIPTS = 200
 # The maximum number of scripts to list when a script is not found.
 MAX_LISTED_SCRIPTS = 30
-# Characters without a glyph that count as printable: those that fonts ignore, and blank letters and signs.
+# Characters without a glyph that count as printable or as spaces: a control character, those that fonts ignore,
+# and blank letters and signs.
 UNSEEN = frozenset(map(chr, [
-    0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, *range(0x180b, 0x1810), 0x2800, 0x3164, *range(0xfe00, 0xfe10), 0xffa0,
-    0x13441, 0x13442, 0x1d159, *range(0xe0100, 0xe01f0),
+    0x1f, 0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, *range(0x180b, 0x1810), 0x2800, 0x3164, *range(0xfe00, 0xfe10), 0xffa0,
+    0x13441, 0x13442, 0x16fe4, 0x1d159, *range(0xe0100, 0xe01f0),
 ]))
 OUTSIDE_MESSAGE = "Path traversal detected: cannot access files outside skill folder"
 

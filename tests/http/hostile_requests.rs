@@ -1,7 +1,7 @@
 //! Requests that pretend to be something else, or cost more than their size shows.
 
 use serde_json::{Value, json};
-use skillhost_server::HttpOptions;
+use skillhost_server::{HttpOptions, Token};
 
 use super::program::ServerProcess;
 use super::{TOKEN, options, serve, short_call};
@@ -144,6 +144,24 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
     };
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&old).status, 400);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn refusal_before_awaited_body_ends_connection() {
+    let token = Token::new(TOKEN).unwrap();
+    let server = serve(options(|options| options.token = Some(token)));
+    let request = short_call(1);
+    let head = Request {
+        body: Vec::new(),
+        ..request.clone().with("Expect", "100-continue")
+    };
+    let mut client = Client::connect(server.address);
+    let answer = client.ask(&head);
+    let connection = answer.header("connection");
+    assert_eq!((answer.status, connection), (401, Some("close")));
+    // A balancer that has the refusal could send the next request instead of the body.
+    let _ = client.try_send(&request.bytes());
     assert!(client.is_closed());
 }
 

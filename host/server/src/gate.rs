@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    AUTHORIZATION, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
+    AUTHORIZATION, EXPECT, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -308,6 +308,7 @@ pub(crate) async fn count(
     let logged = |text: &str| -> String { text.chars().take(MAX_LOGGED_CHARS).collect() };
     let method = logged(request.method().as_str());
     let path = logged(request.uri().path());
+    let expects_continue = request.headers().contains_key(EXPECT);
     let (parts, body) = request.into_parts();
     let body = SharedBody::new(body);
     let request = Request::from_parts(parts, Body::new(body.clone()));
@@ -343,6 +344,10 @@ pub(crate) async fn count(
             endpoint == "mcp" && status != StatusCode::REQUEST_TIMEOUT && !abort.is_cancelled();
         if may_continue && !body.is_end_stream() {
             discard(body, slot, client);
+            if expects_continue {
+                // After the refusal, the peer may send its next request instead of the body.
+                return and_close(response);
+            }
         }
     }
     response

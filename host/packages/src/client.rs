@@ -561,11 +561,17 @@ impl Registry {
             challenges.iter().map(|it| it.len()).sum::<usize>() <= MAX_CHALLENGE,
             "the registry sent challenges of more than {MAX_CHALLENGE} bytes"
         );
-        // A token allows less than the user's credentials.
-        let preferred = |challenge: &&str| match scheme(challenge).0.as_str() {
-            "bearer" => 0,
-            "basic" => 1,
-            _ => 2,
+        // A token allows less than the user's credentials. But a token service elsewhere gets no
+        // credentials, so its token may not suffice.
+        let preferred = |challenge: &&str| {
+            let (scheme, rest) = scheme(challenge);
+            let realm = parameters(rest).remove("realm").unwrap_or_default();
+            match scheme.as_str() {
+                "bearer" if self.connections.is_on_server(&realm) => 0,
+                "basic" if self.basic_authorization().is_some() => 1,
+                "bearer" => 2,
+                _ => 3,
+            }
         };
         let challenge = challenges.into_iter().min_by_key(preferred);
         let challenge = challenge.unwrap_or_default();

@@ -530,6 +530,23 @@ fn reads_token_of_any_form_for_any_order_of_challenges() {
 }
 
 #[test]
+fn prefers_credentials_to_token_of_service_elsewhere() {
+    let mut setup = Setup::new();
+    let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
+    setup.registry.replace_answers(move |head| {
+        let bearer = "Bearer realm=\"http://other.example/token\"";
+        let headers = ["Basic realm=\"x\"", bearer].map(|it| ("www-authenticate", it));
+        let is_good = header(head, "authorization") == basic;
+        (!is_good).then(|| Answer::Raw(answer("401 X", &headers, b"")))
+    });
+    // Without credentials, the service may have a token for public packages.
+    let error = setup.error(None);
+    assert!(error.contains("`other.example` has no TLS"), "{error}");
+    setup.log_in("acme:secret");
+    setup.pull(None).unwrap();
+}
+
+#[test]
 fn token_service_elsewhere_gets_no_credentials() {
     let mut setup = Setup::new();
     setup.log_in("acme:secret");

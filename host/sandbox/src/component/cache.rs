@@ -62,8 +62,8 @@ const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
 /// The pause between attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The maximum number of removed lock files in a row. Guards against: file systems that report that
-/// each open file is removed.
+/// The maximum number of removed lock files during a wait. Guards against: file systems that report
+/// that each open file is removed.
 const MAX_REMOVED: usize = 10;
 
 /// The time after which an unread entry is removed. Guards against: a disk that fills with
@@ -171,20 +171,30 @@ fn wait_for_lock(
     let mut removed = 0;
     loop {
         // Opens the file at each attempt, because the other process removes it at the end.
-        let file = open()?;
-        match flock(&file, operation) {
-            Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => return Ok(file),
-            // Another process has just removed the file, so a third process could lock a new file
-            // with this name.
-            Ok(()) => removed += 1,
+        match try_lock(&open, operation) {
+            Err(Errno::STALE) => removed += 1,
             Err(Errno::WOULDBLOCK) => {}
-            Err(error) => return Err(error),
+            locked => return locked,
         }
         if start.elapsed() >= LOCK_TIME || removed == MAX_REMOVED {
             return Err(Errno::WOULDBLOCK);
         }
         std::thread::sleep(LOCK_PAUSE);
     }
+}
+
+/// Opens and locks a file without waiting. Returns `STALE` if another process has just removed the
+/// file, because a third process could lock a new file with its name.
+fn try_lock(
+    open: impl Fn() -> Result<OwnedFd, Errno>,
+    operation: FlockOperation,
+) -> Result<OwnedFd, Errno> {
+    let file = open()?;
+    flock(&file, operation)?;
+    if rustix::fs::fstat(&file)?.st_nlink == 0 {
+        return Err(Errno::STALE);
+    }
+    Ok(file)
 }
 
 /// A lock on the compilation of one component.
@@ -308,23 +318,23 @@ impl CacheFolder {
             let status = entry.metadata()?;
             let used = status.modified()?.max(status.accessed()?);
             if used.into_std().elapsed().is_ok_and(|age| age > max_age) {
-                // Locking a file does not change its times. The lock is kept until the file is
-                // removed, so that no process locks the file in between.
-                let lock = self.try_lock(&name);
-                if !matches!(lock, Err(Errno::WOULDBLOCK)) {
-                    entry.remove_file()?;
-                }
+                self.remove_unless_locked(&name)?;
             }
         }
         Ok(())
     }
 
-    /// Locks an existing file without waiting.
-    fn try_lock(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+    /// Removes a file, unless a process has locked it or has just removed it. The name may then
+    /// belong to a new file that another process has locked.
+    fn remove_unless_locked(&self, name: &OsStr) -> io::Result<()> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(file)
+        let open = || rustix::fs::openat(&self.handle, name, flags, Mode::empty());
+        match try_lock(open, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK | Errno::NOENT | Errno::STALE) => Ok(()),
+            // Locking a file does not change its times. The lock is kept until the file is
+            // removed, so that no process locks the file in between.
+            _lock => self.handle.remove_file(name),
+        }
     }
 }
 

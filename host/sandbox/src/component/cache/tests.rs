@@ -137,6 +137,14 @@ fn keeps_old_lock_file_that_is_held() {
 }
 
 #[test]
+fn leaves_name_of_removed_file_to_others() {
+    let (_folder, cache) = cache();
+    // Removing it would fail, or remove a file that another process has just created.
+    let missing = OsStr::new("a.lock");
+    cache.folders[0].remove_unless_locked(missing).unwrap();
+}
+
+#[test]
 fn removes_old_entries_but_no_other_files() {
     let (folder, _cache) = cache();
     let path = folder.path().join("cache");

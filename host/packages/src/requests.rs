@@ -251,6 +251,8 @@ impl RequestFile {
     ///
     /// If the file cannot be used, or would be too large.
     pub fn mark_added(&self, reference: &Reference) -> anyhow::Result<()> {
+        // Otherwise the line could become a part of a request that another process writes.
+        let _turn = self.wait_for_turn()?;
         self.append(&Entry::Added(AddedEntry {
             added: reference.to_string(),
         }))
@@ -443,6 +445,18 @@ mod tests {
         });
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
+    fn marks_nothing_while_another_process_locks_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        file.create().unwrap();
+        let locked = file.text_file().unwrap();
+        flock(&locked, FlockOperation::LockExclusive).unwrap();
+        let error = file.mark_added(&package("csv").reference).unwrap_err();
+        assert!(error.to_string().contains("keeps it locked"), "{error:#}");
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Tries every change of a log: each changed byte, each removal, each swap and each cut.
 
-use std::thread;
-
 use sha2::{Digest as _, Sha256};
 use skillhost_sandbox::tool::audit::chain::{SIGNATURE_BYTES, TORN};
 use skillhost_skills::text::digest::hex;
@@ -12,7 +10,7 @@ use crate::lines::PieceReader;
 
 const TIME: &str = "2026-11-23T08:00:00.000Z";
 
-/// A log of a thousand records. Every hundredth record is a checkpoint.
+/// A log of 400 records. Every hundredth record is a checkpoint.
 struct Log {
     lines: Vec<Vec<u8>>,
     key: PublicKey,
@@ -27,7 +25,7 @@ impl Log {
         let mut lines = Vec::new();
         let mut external = ExternalCheckpoints::default();
         let mut link = Link::FIRST;
-        for number in 0..1_000 {
+        for number in 0..400 {
             let mut line;
             if number % 100 == 99 {
                 line = format!(
@@ -66,11 +64,11 @@ impl Log {
                 report.checkpoints,
                 report.external_checkpoints
             ),
-            (1_000, 10, 10)
+            (400, 4, 4)
         );
         assert_eq!(
             (report.last_proven, report.unproven_records),
-            (Some(999), 0)
+            (Some(399), 0)
         );
         Self {
             key: key.public(),
@@ -136,7 +134,7 @@ fn finds_every_changed_byte() {
 #[test]
 fn finds_every_removed_or_added_byte() {
     let log = Log::new();
-    for at in [0, 1, 98, 99, 100, 500, 998, 999] {
+    for at in [0, 1, 98, 99, 100, 250, 398, 399] {
         let whole = with_line_feed(&log.lines[at]);
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
@@ -181,11 +179,7 @@ fn finds_every_moved_record() {
             "line {at} repeated"
         );
     };
-    // There are 1.5 million such changes, so two threads check them.
-    thread::scope(|scope| {
-        scope.spawn(|| (0..count).step_by(2).for_each(assert_found));
-        (1..count).step_by(2).for_each(assert_found);
-    });
+    (0..count).for_each(assert_found);
 }
 
 #[test]
@@ -571,8 +565,8 @@ fn one_change_is_one_problem() {
             assert_eq!(found.len(), 1, "line {at}: {found:?}");
         }
     }
-    // Nine external checkpoints are missing with the records.
-    let found = problems(50, b"", 950);
+    // Three external checkpoints are missing with the records.
+    let found = problems(50, b"", 350);
     assert_eq!(found.len(), 1, "{found:?}");
     // Two changes are two problems.
     let changed = |at: usize| {

@@ -150,7 +150,7 @@ pub fn check_address(address: &str) -> anyhow::Result<()> {
     ensure!(
         address.len() <= 2048 && address.bytes().all(is_plain),
         "an address has at most 2048 characters, which are printable ASCII other than \" < > \\ ^ ` \
-         { | } #"
+         {{ | }} #"
     );
     let https_rest = address.strip_prefix("https://");
     let rest = https_rest.or_else(|| address.strip_prefix("http://"));

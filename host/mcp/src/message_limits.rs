@@ -10,12 +10,13 @@ use crate::subscriptions::LISTEN;
 use crate::values;
 
 /// The maximum size of a label as it is sent, with its quotes and escapes, in bytes. A label is an
-/// id, a progress token, a version, or the name of a method or tool. Guards against: a label as
-/// large as a message, which progress reports and errors of rmcp repeat.
+/// id, a progress token, a version or a method. Guards against: a label as large as a message,
+/// which progress reports and errors of rmcp repeat.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
-/// The maximum size of a URI as it is sent, with its quotes and escapes, in bytes. It is more than
-/// any file's. Guards against: a URI as large as a message, which errors of rmcp repeat.
+/// The maximum size of a URI or name as it is sent, with its quotes and escapes, in bytes. It is
+/// more than any file's. Guards against: a URI or name as large as a message, which errors of rmcp
+/// repeat.
 const MAX_URI_BYTES: usize = 256 << 10;
 
 /// The maximum number of values in a message, twice as many as the arguments of a tool may have.
@@ -182,9 +183,9 @@ const PARAMS: ObjectLimits = ObjectLimits {
         // Those of notifications. A request has its progress token in `_meta`.
         ("requestId", "a `requestId`", MAX_LABEL_BYTES),
         ("progressToken", "a `progressToken`", MAX_LABEL_BYTES),
-        ("name", "a `name`", MAX_LABEL_BYTES),
         ("taskId", "a `taskId`", MAX_LABEL_BYTES),
         ("protocolVersion", "a `protocolVersion`", MAX_LABEL_BYTES),
+        ("name", "a `name`", MAX_URI_BYTES),
         ("uri", "a `uri`", MAX_URI_BYTES),
     ],
     inner: Some(("_meta", &META)),
@@ -300,7 +301,6 @@ mod tests {
                     "`requestId`",
                 ),
                 (format!(r#"{{"id":1,"method":{label}}}"#), "`method`"),
-                (format!(r#"{{"params":{{"name":{label}}}}}"#), "`name`"),
                 (format!(r#"{{"params":{{"taskId":{label}}}}}"#), "`taskId`"),
                 (
                     format!(r#"{{"params":{{"protocolVersion":{label}}}}}"#),
@@ -341,14 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn refuses_long_uri_only() {
-        let message = |bytes: usize| {
-            let uri = "x".repeat(bytes - 2);
-            format!(r#"{{"id":1,"method":"skills/get","params":{{"uri":"{uri}"}}}}"#)
-        };
-        assert_fits(&message(MAX_URI_BYTES), true);
-        let excess = check(message(MAX_URI_BYTES + 1).as_bytes()).unwrap_err();
-        assert_eq!(excess.to_string(), "a `uri` may have at most 262144 bytes");
+    fn refuses_long_uri_and_name_only() {
+        for key in ["uri", "name"] {
+            let message = |bytes: usize| {
+                let text = "x".repeat(bytes - 2);
+                format!(r#"{{"id":1,"method":"a","params":{{"{key}":"{text}"}}}}"#)
+            };
+            assert_fits(&message(MAX_URI_BYTES), true);
+            let excess = check(message(MAX_URI_BYTES + 1).as_bytes()).unwrap_err();
+            let expected = format!("a `{key}` may have at most 262144 bytes");
+            assert_eq!(excess.to_string(), expected);
+        }
     }
 
     #[test]

@@ -195,7 +195,10 @@ fn shows_entry_without_write() {
     ] {
         assert!(shown.stdout.contains(&text), "{text}\n{shown:?}");
     }
-    assert!(shown.stderr.contains("`--write` writes it"), "{shown:?}");
+    assert!(
+        shown.stderr.contains("`--write` writes the entry"),
+        "{shown:?}"
+    );
     assert!(!user.home(".codex").exists());
     // `claude` and `-` are not paths, so neither becomes absolute.
     let named = user.run(&[
@@ -359,7 +362,7 @@ fn writes_no_secret_and_no_wrong_option() {
             &["--url", "http://me:secret@localhost/mcp"][..],
             "would put a secret into the file",
         ),
-        (&["--url", "localhost:8080"], "is not a URL"),
+        (&["--url", "localhost:8080"], "is not an HTTP URL"),
         (
             &["--", "--skils", "x"],
             "are not those of `skillhost serve`: unexpected argument",

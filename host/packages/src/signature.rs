@@ -367,7 +367,7 @@ mod tests {
             (
                 "/dsseEnvelope/payloadType",
                 json!("text/plain"),
-                "not `application/vnd.in-toto",
+                "instead of `application/vnd.in-toto",
             ),
             (
                 "/dsseEnvelope/payload",

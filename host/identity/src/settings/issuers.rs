@@ -260,7 +260,7 @@ mod tests {
                 format!("{issuer}\njwks_url = \"file:///etc/passwd\""),
                 "`jwks_url`",
             ),
-            (format!("{issuer}\njwks_url = \"https://a b\""), "no spaces"),
+            (format!("{issuer}\njwks_url = \"https://a b\""), "printable ASCII"),
             (
                 format!("{issuer}\n{keys}\nalgorithms = [\"HS256\"]"),
                 "`HS256` is not one of RS256",

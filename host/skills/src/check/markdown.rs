@@ -18,7 +18,7 @@ const MAX_CELLS: usize = 1 << 18;
 const MAX_LINK_LINES: usize = 2_000;
 
 /// The characters that the parser ignores at the start of a line, and in a blank line.
-const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
+pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
 
 /// Returns a parser of a Markdown text. It recognizes tables and footnotes, because most renderers
 /// show them. It finds nothing in a text with an [`excess`].

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
-use super::super::markdown::{LineCounter, parser, split_at_end};
+use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
 use super::html::first_markup;
 use super::rendered::{Rendered, folded};
 
@@ -172,6 +172,12 @@ fn add_markup(found: &mut Found<'_>, mut html: Range<usize>) -> usize {
 /// without blanks, and the labels in `shown`, which links show.
 fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<String>) {
     let all = &found.text[range.clone()];
+    // A `>` after these blanks can be an address instead of the mark of a quote.
+    let marks = ["    >", "\t>", "\u{b}>", "\u{c}>"];
+    if marks.into_iter().any(|mark| all.contains(mark)) {
+        found.add(range.start, Text::from(all));
+        return;
+    }
     let mut rest = all;
     // The number of bytes left after the last line without another `>`.
     let mut unclosed = usize::MAX;
@@ -194,17 +200,15 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
             };
             Some((address, &rest[address.len() + 1..]))
         });
-        let address_end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        rest = match bracketed {
-            Some((address, after)) => {
-                if address.contains(char::is_whitespace) {
-                    part.push(address);
-                }
-                after
-            }
-            None => &rest[address_end..],
-        };
-        rest = skip_marks(rest);
+        // An address without brackets can have blanks that are not ASCII.
+        let (address, after) = bracketed.unwrap_or_else(|| {
+            let end = rest.find(|c: char| c <= ' ');
+            rest.split_at(end.unwrap_or(rest.len()))
+        });
+        if address.contains(char::is_whitespace) {
+            part.push(address);
+        }
+        rest = skip_marks(after);
         let close = match rest.bytes().next() {
             Some(b'(') => ')',
             Some(quote @ (b'"' | b'\'')) => char::from(quote),
@@ -222,9 +226,13 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
     }
 }
 
-/// Skips blanks, and the `>` before each line of a quote.
+/// Skips blanks and, on a later line, the `>` of quotes.
 fn skip_marks(text: &str) -> &str {
-    text.trim_start_matches(|c: char| c.is_whitespace() || c == '>')
+    let rest = text.trim_start_matches(BLANKS);
+    if !rest.starts_with(['\n', '\r']) {
+        return rest;
+    }
+    rest.trim_start_matches(|c: char| matches!(c, '\t'..='\r' | ' ' | '>'))
 }
 
 #[cfg(test)]
@@ -284,6 +292,25 @@ mod tests {
             (format!("a[^1]\n\n[^1]: {LONG}"), &[]),
             (format!("a\n\n[^1]: {LONG}\n\n    {LONG}"), &[3]),
             (format!("| a |\n|---|\n| {LONG} |"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_definitions_after_odd_addresses() {
+        for (text, expected) in [
+            (format!("[a]: >\n[//]: # ({LONG})"), &[2][..]),
+            (format!("> [a]: >\n> [//]: # ({LONG})"), &[2]),
+            (format!("[a]:\n    > \"{LONG}\""), &[1]),
+            (format!("> [a]:\n    > \"{LONG}\""), &[1]),
+            (format!("[a]:\n\u{c}> \"{LONG}\""), &[1]),
+            (format!("[a]: x\u{a0}\"\n[//]: # ({LONG})"), &[2]),
+            (
+                format!("[a]: x\u{3000}{}", LONG.replace(' ', "\u{3000}")),
+                &[1],
+            ),
+            ("1. a\n\n    > b\n\n    [c]: d\n\n    > e\n".to_owned(), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

@@ -1,6 +1,4 @@
-//! Finds the markup of HTML that browsers do not show: comments and declarations.
-
-use std::ops::Range;
+//! Finds the markup of HTML that browsers do not show: comments, declarations and unclosed tags.
 
 const COMMENT: &str = "<!--";
 
@@ -19,55 +17,141 @@ const MARKUP: [(&str, &str, usize); 5] = [
 ];
 
 /// Markup that browsers do not show. Offsets are in bytes.
-pub(super) struct Markup {
+pub(super) struct Markup<'a> {
     pub(super) start: usize,
-    /// The text that it hides.
-    pub(super) inner: Range<usize>,
+    /// The text that it hides in the HTML.
+    pub(super) hidden: &'a str,
     /// The end of the markup. `None` if it hides the rest of the page.
     pub(super) end: Option<usize>,
 }
 
-/// Returns the first markup that browsers do not show at the bytes `html` of a text, which are a
-/// block of HTML or a tag.
+/// Returns HTML with a blank in place of each `>` that marks a line in this many quotes.
+pub(super) fn without_marks(html: &str, quotes: usize) -> String {
+    let mut left = 0;
+    let blanked = html.chars().map(|c| {
+        match c {
+            '\n' | '\r' => left = quotes,
+            ' ' | '\t' => {}
+            '>' if left > 0 => {
+                left -= 1;
+                return ' ';
+            }
+            _ => left = 0,
+        }
+        c
+    });
+    blanked.collect()
+}
+
+/// Returns the first markup that browsers do not show after the byte `at` of HTML, which is a block
+/// or a tag without the marks of quotes.
 ///
-/// The end must be at these bytes too, because pages escape the `>` of other text.
-pub(super) fn first_markup(text: &str, html: Range<usize>) -> Option<Markup> {
-    let mut at = html.start;
+/// The end must be in the same HTML, because pages escape the `>` of other text.
+pub(super) fn first_markup(html: &str, mut at: usize) -> Option<Markup<'_>> {
     loop {
-        let start = at + text[at..html.end].find('<')?;
-        let rest = &text[start..html.end];
-        let is_odd = |c: char| c != '>' && !c.is_ascii_alphabetic();
+        let start = at + html[at..].find('<')?;
+        let rest = &html[start..];
+        if is_tag(rest) {
+            // A `<` in a tag starts no markup.
+            let Some(length) = tag_length(rest) else {
+                return Some(Markup {
+                    start,
+                    hidden: rest,
+                    end: None,
+                });
+            };
+            at = start + length;
+            continue;
+        }
         let fits = |(open, _, _): &(&str, _, _)| {
             let after = rest.strip_prefix(*open);
-            after.is_some_and(|after| *open != END_TAG || after.starts_with(is_odd))
+            after.is_some_and(|after| *open != END_TAG || after.starts_with(|c: char| c != '>'))
         };
         let Some((open, close, min_end)) = MARKUP.into_iter().find(fits) else {
             at = start + 1;
             continue;
         };
         let end = rest[min_end..].find(close).map(|end| min_end + end);
-        // Browsers end a declaration at its first `>`. A comment can begin after it.
-        let has_comment = |end: &usize| {
-            let after = rest[..*end].split_once('>');
-            open != COMMENT && after.is_some_and(|(_, after)| after.contains(COMMENT))
+        // Browsers end a comment at `--!>` too, and other markup at its first `>`. A tag or comment
+        // can begin after it.
+        let early = if open == COMMENT { "--!>" } else { open };
+        let begins_more = |end: &usize| {
+            let after = rest[..*end].split_once(early);
+            after.is_some_and(|(_, after)| after.contains('<'))
         };
-        let end = end.filter(|end| !has_comment(end));
-        let inner_end = end.map_or(text.len(), |end| start + end);
+        let end = end.filter(|end| !begins_more(end));
         return Some(Markup {
             start,
-            inner: (start + open.len()).min(inner_end)..inner_end,
+            hidden: end.map_or(rest, |end| &rest[open.len().min(end)..end]),
             end: end.map(|end| start + end + close.len()),
         });
     }
 }
 
-/// Returns whether the HTML at `html` in a text hides the rest of the page.
-pub(super) fn hides_rest(text: &str, mut html: Range<usize>) -> bool {
-    while let Some(markup) = first_markup(text, html.clone()) {
+/// Returns whether HTML hides the rest of the page.
+pub(super) fn hides_rest(html: &str) -> bool {
+    let mut at = 0;
+    while let Some(markup) = first_markup(html, at) {
         let Some(end) = markup.end else {
             return true;
         };
-        html.start = end;
+        at = end;
     }
     false
+}
+
+/// Returns whether HTML begins with a tag.
+fn is_tag(html: &str) -> bool {
+    let name = html.strip_prefix(END_TAG).or(html.strip_prefix('<'));
+    name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// A part of a tag, as browsers read it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    TagName,
+    /// The text before an attribute.
+    Gap,
+    Name,
+    AfterName,
+    BeforeValue,
+    Value,
+    /// A value in this quotation mark.
+    Quoted(u8),
+    End,
+}
+
+impl Part {
+    /// Returns the part to which the next byte belongs.
+    fn after(self, byte: u8) -> Self {
+        let is_blank = matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c');
+        match (self, byte) {
+            (Self::Quoted(quote), _) if byte == quote => Self::Gap,
+            (Self::Quoted(_), _) => self,
+            (_, b'>') => Self::End,
+            (Self::BeforeValue, b'"' | b'\'') => Self::Quoted(byte),
+            (Self::BeforeValue, _) if is_blank => self,
+            (Self::BeforeValue, _) => Self::Value,
+            (Self::Value, _) if !is_blank => self,
+            (Self::TagName, _) if !is_blank && byte != b'/' => self,
+            (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
+            (Self::Name | Self::AfterName, _) if is_blank => Self::AfterName,
+            (_, b'/') => Self::Gap,
+            _ if is_blank => Self::Gap,
+            _ => Self::Name,
+        }
+    }
+}
+
+/// Returns the length of the tag at the start of HTML. Returns `None` if the tag has no end:
+/// browsers then read the text after it as attributes.
+fn tag_length(html: &str) -> Option<usize> {
+    let mut part = Part::TagName;
+    for (at, byte) in html.bytes().enumerate().skip(2) {
+        part = part.after(byte);
+        if part == Part::End {
+            return Some(at + 1);
+        }
+    }
+    None
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::parser;
-use super::html::hides_rest;
+use super::html::{hides_rest, without_marks};
 
 /// The maximum indentation of a footnote. Text with more belongs to the block before it.
 const MAX_INDENT: usize = 3;
@@ -27,8 +27,8 @@ impl Rendered {
     /// shown footnote refers to it.
     ///
     /// Renderers differ about labels with unusual characters, about several footnotes with one
-    /// label and about footnotes in others. None of these is treated as shown. If a comment hides
-    /// the rest of the page, no footnote is, because GitHub shows footnotes at the end.
+    /// label and about footnotes in others. None of these is treated as shown. If a comment or tag
+    /// hides the rest of the page, no footnote is, because GitHub shows footnotes at the end.
     pub(super) fn from(text: &str) -> Self {
         let mut labels = HashSet::new();
         // The start of each label's footnote. `None` for a footnote that is not treated as shown.
@@ -38,8 +38,11 @@ impl Rendered {
         let mut references: HashMap<Option<usize>, Vec<String>> = HashMap::new();
         let mut open = Vec::new();
         let mut is_end_hidden = false;
+        let mut quotes = 0;
         for (event, range) in parser(text).into_offset_iter() {
             match event {
+                Event::Start(Tag::BlockQuote(_)) => quotes += 1,
+                Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
                 Event::Start(
                     Tag::Link { link_type, id, .. } | Tag::Image { link_type, id, .. },
                 ) if matches!(link_type, LinkType::Shortcut | LinkType::Collapsed) => {
@@ -59,7 +62,7 @@ impl Rendered {
                     open.pop();
                 }
                 Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
-                    is_end_hidden |= hides_rest(text, range);
+                    is_end_hidden |= hides_rest(&without_marks(&text[range], quotes));
                 }
                 Event::FootnoteReference(label) => {
                     let from = open.last().copied();

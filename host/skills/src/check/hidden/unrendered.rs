@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
 use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
-use super::html::first_markup;
+use super::html::{first_markup, without_marks};
 use super::rendered::{Rendered, folded};
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
@@ -104,9 +104,12 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     let mut blocks_end = 0;
     let mut hidden_end = 0;
     let mut cell_end = 0;
+    let mut quotes = 0;
     let end = (Event::Rule, text.len()..text.len());
     for (event, range) in parser(text).into_offset_iter().chain([end]) {
         match event {
+            Event::Start(Tag::BlockQuote(_)) => quotes += 1,
+            Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
             Event::End(TagEnd::TableCell) => cell_end = range.end,
             // The parser leaves out cells beyond the columns of the table, as pages do.
             Event::End(TagEnd::TableRow) => {
@@ -142,7 +145,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         blocks_end = blocks_end.max(range.end);
         match event {
             Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
-                hidden_end = add_markup(&mut found, range);
+                hidden_end = add_markup(&mut found, range, quotes);
                 blocks_end = blocks_end.max(hidden_end);
             }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
@@ -154,16 +157,23 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
     found.parts
 }
 
-/// Adds the long parts of the HTML at `html`. Returns the end of what browsers do not show: a
-/// comment without an end hides the rest of the page, not only its block.
-fn add_markup(found: &mut Found<'_>, mut html: Range<usize>) -> usize {
+/// Adds the long parts of the HTML at `html`, which is in this many quotes. Returns the end of what
+/// browsers do not show: a comment or tag without an end hides the rest of the page, not only its
+/// block.
+fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize {
     let text = found.text;
-    while let Some(markup) = first_markup(text, html.clone()) {
-        found.add(markup.start, Text::from(&text[markup.inner]));
-        match markup.end {
-            Some(end) => html.start = end,
-            None => return text.len(),
-        }
+    let unmarked = without_marks(&text[html.clone()], quotes);
+    let mut at = 0;
+    while let Some(markup) = first_markup(&unmarked, at) {
+        let start = html.start + markup.start;
+        let mut part = Text::from(markup.hidden);
+        let Some(end) = markup.end else {
+            part.push(&text[html.end..]);
+            found.add(start, part);
+            return text.len();
+        };
+        found.add(start, part);
+        at = end;
     }
     html.end
 }
@@ -440,6 +450,47 @@ mod tests {
             (format!("<div>\n<!-- a\n\nb -->\n\n{LONG}"), &[2]),
             (format!("<?a><!-- ?>\n\n{LONG}"), &[1]),
             (format!("<? a > ?>\n\n{LONG}"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_text_that_unclosed_tags_hide() {
+        for (text, expected) in [
+            (format!("a\n\n<p title=\"x\n\n{LONG}"), &[3][..]),
+            (format!("<p\n{LONG}\n\nb"), &[1]),
+            (format!("<p a='>\n\n{LONG}"), &[1]),
+            (format!("<p>\n</p title='\n\n{LONG}"), &[2]),
+            (format!("<p x\n\n<p =\">\n\n{LONG}"), &[1]),
+            (
+                format!("<p>\n<a title=\"<!--\"> <b title=\"-->\n\n{LONG}"),
+                &[2],
+            ),
+            (format!("<div>\n<!-- --!> <p a=\" -->\n\n{LONG}"), &[2]),
+            (format!("a <?x > <p title=\" ?>\n\n{LONG}"), &[1]),
+            (format!("a[^1]\n\n[^1]: {LONG}\n\n<p title='"), &[3]),
+            (format!("<img\n  src=\"a\"\n>\n\n{LONG}"), &[]),
+            (format!("<p a='>' b=\">\">c</p>\n\n{LONG}"), &[]),
+            (format!("<p x=/\">\n<p x= y'>\n<p x/='>'\n\n{LONG}"), &[]),
+            (format!("a < b <1\n\n{LONG}"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn marks_of_quotes_end_no_markup() {
+        for (text, expected) in [
+            (format!("> <p a=x\n> {LONG}"), &[1][..]),
+            (format!("> <p>\n> <! x\n> {LONG} >"), &[2]),
+            (format!("> <p>\n> </ x\n> {LONG} >"), &[2]),
+            (format!("> a <!X b\n> {LONG}> c"), &[1]),
+            (format!("> - > <p a=x\n>   > {LONG}"), &[1]),
+            (format!("> a <?x\n    > <p title=\" ?>\n\n{LONG}"), &[1]),
+            (format!("> a[^1]\n>\n> <p a=x\n> b\n\n[^1]: {LONG}"), &[3]),
+            (format!("> <p a=x\n>b>\n\n{LONG}"), &[]),
+            (format!("> > a\n\n<p a=x\n>\n\n{LONG}"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

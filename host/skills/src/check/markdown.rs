@@ -13,9 +13,10 @@ const MAX_DEPTH: usize = 100;
 /// this number to one table.
 const MAX_CELLS: usize = 1 << 18;
 
-/// The maximum number of lines from a link to the next blank line or item of a list. Guards against:
-/// a title of a link that has thousands of lines, all of which the parser visits for each line.
-const MAX_LINK_LINES: usize = 2_000;
+/// The maximum number of bytes that the parser visits for the titles of links in a text. For each
+/// line of a title, it visits all bytes from the link to that line. Guards against: a title with
+/// thousands of lines, or with a million brackets and hundreds of lines.
+const MAX_TITLE_VISITS: usize = 1 << 24;
 
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
@@ -30,10 +31,13 @@ pub(super) fn parser(text: &str) -> Parser<'_> {
 /// Returns why a text takes too much time or memory to parse, and the line where that shows.
 /// `first_line` is the line of the file on which the text starts. Takes linear time.
 ///
-/// Overestimates depths, cells and lines: it counts those in code too, and the lines between a table
+/// Overestimates depths, cells and titles: it counts those in code too, and the lines between a table
 /// or a link and the next blank line.
 pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
-    let (mut columns, mut cells, mut link_lines) = (0, 0, 0);
+    let (mut columns, mut cells) = (0, 0);
+    // The number of bytes from the line with the first open link of a paragraph.
+    let mut link_bytes = 0;
+    let mut visits = 0;
     for (line, number) in text.lines().zip(first_line..) {
         // The parser also ends a line at a single CR.
         for line in line.split('\r') {
@@ -41,19 +45,23 @@ pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
                 let why = format!("more than {MAX_DEPTH} lists, quotes or footnotes in each other");
                 return Some((number, why));
             }
-            let is_blank = line.trim_start_matches(BLANKS).is_empty();
+            // Other blanks do not end a paragraph.
+            let is_blank = line.trim_start_matches([' ', '\t']).is_empty();
             columns = if is_blank {
                 0
             } else {
                 columns.max(table_columns(line))
             };
             if is_blank || starts_item(line) {
-                link_lines = 0;
+                link_bytes = 0;
             }
-            link_lines += usize::from(link_lines > 0 || line.contains("]("));
-            if link_lines > MAX_LINK_LINES {
-                let why = format!("more than {MAX_LINK_LINES} lines in a paragraph with a link");
-                return Some((number, why));
+            if link_bytes > 0 || leaves_link_open(line) {
+                link_bytes += line.len() + 1;
+            }
+            visits += link_bytes;
+            if visits > MAX_TITLE_VISITS {
+                let why = "long paragraphs with links that have titles or line breaks";
+                return Some((number, why.to_owned()));
             }
             cells += columns;
             if cells > MAX_CELLS {
@@ -108,6 +116,14 @@ fn starts_item(line: &str) -> bool {
     let item = text.strip_prefix(['-', '*', '+']);
     let item = item.filter(|item| item.starts_with(' ') && !item.trim_start().is_empty());
     line.len() - text.len() < 4 && item.is_some()
+}
+
+/// Returns whether a line has a link that may have a title or continue on the next line.
+fn leaves_link_open(line: &str) -> bool {
+    line.split("](").skip(1).any(|after| {
+        let end = after.find(|c: char| c.is_whitespace() || "()<\"'\\".contains(c));
+        end.is_none_or(|end| !after[end..].starts_with(')'))
+    })
 }
 
 /// Returns the maximum number of columns of a table whose second line is this one. Returns 0 for
@@ -208,12 +224,29 @@ mod tests {
             (table(512, 300) + " \t\n" + &"a\n".repeat(300), None),
             (table(512, 300) + "\n" + &table(512, 300), Some(515)),
             (table(10, 5_000), None),
-            (format!("[a](b \"{}", "x\n".repeat(2_000)), None),
-            (format!("[a](b \"{}", "x\n".repeat(2_001)), Some(2_001)),
-            ("[a](b)\n\n".repeat(2_001), None),
-            ("- [a](b)\n".repeat(2_001), None),
-            ("    - [a](b)\n".repeat(2_001), Some(2_001)),
-            ("-\n[a](b)\n".repeat(1_001), Some(2_002)),
+            (format!("[a](b \"{}", "x\n".repeat(4_092)), None),
+            (format!("[a](b \"{}", "x\n".repeat(4_093)), Some(4_093)),
+            (
+                format!("[a](b \"\n{}", "\u{b}\n".repeat(4_093)),
+                Some(4_093),
+            ),
+            (
+                format!("[a](b \"\n{}", "\u{c}\n".repeat(4_093)),
+                Some(4_093),
+            ),
+            (
+                format!("[a](b '{}{}", "[".repeat(100_000), "\nx".repeat(200)),
+                Some(168),
+            ),
+            ("[a](b 'c')\n\n".repeat(4_000), None),
+            ("- [a](b 'c')\n".repeat(4_000), None),
+            ("    - [a](b 'c')\n".repeat(4_000), Some(1_405)),
+            ("-\n[a](b 'c')\n".repeat(4_000), Some(2_273)),
+            ("[a](b)[c](d/e.md#f) ![g](h).\n".repeat(4_000), None),
+            ("[a](b) [a](<b>)\n".repeat(4_000), Some(1_448)),
+            ("[a](b\\)\n".repeat(4_000), Some(2_048)),
+            ("[a](b(c))\n".repeat(4_000), Some(1_832)),
+            ("[a](\nb)\n".repeat(4_000), Some(2_896)),
         ] {
             let line = excess(&text, 1).map(|(line, _)| line);
             assert_eq!(line, expected, "{text}");

@@ -41,8 +41,8 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::warning(
         "hidden-comment",
         "A Markdown file has a comment that is long enough for an instruction: in HTML, as the title \
-         or label of a link definition, as a footnote that no page shows, beyond the columns of a \
-         table, or after the language of a code block.",
+         of a link, as the label of a link definition, as a footnote that no page shows, beyond the \
+         columns of a table, or after the language of a code block.",
         "Write it as visible text, or remove it. A rendered page does not show a comment, but a \
          model reads it. Comments in code blocks are not reported.",
     ),

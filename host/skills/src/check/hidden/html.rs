@@ -1,4 +1,7 @@
-//! Finds the markup of HTML that browsers do not show: comments, declarations and unclosed tags.
+//! Finds the text of HTML that browsers do not show: comments, declarations, and the attributes of
+//! tags.
+
+use std::borrow::Cow;
 
 const COMMENT: &str = "<!--";
 
@@ -16,11 +19,11 @@ const MARKUP: [(&str, &str, usize); 5] = [
     (END_TAG, ">", 2),
 ];
 
-/// Markup that browsers do not show. Offsets are in bytes.
+/// A tag, or markup that browsers do not show. Offsets are in bytes.
 pub(super) struct Markup<'a> {
     pub(super) start: usize,
     /// The text that it hides in the HTML.
-    pub(super) hidden: &'a str,
+    pub(super) hidden: Cow<'a, str>,
     /// The end of the markup. `None` if it hides the rest of the page.
     pub(super) end: Option<usize>,
 }
@@ -43,8 +46,8 @@ pub(super) fn without_marks(html: &str, quotes: usize) -> String {
     blanked.collect()
 }
 
-/// Returns the first markup that browsers do not show after the byte `at` of HTML, which is a block
-/// or a tag without the marks of quotes.
+/// Returns the first markup after the byte `at` of HTML, which is a block or a tag without the marks
+/// of quotes.
 ///
 /// The end must be in the same HTML, because pages escape the `>` of other text.
 pub(super) fn first_markup(html: &str, mut at: usize) -> Option<Markup<'_>> {
@@ -52,16 +55,11 @@ pub(super) fn first_markup(html: &str, mut at: usize) -> Option<Markup<'_>> {
         let start = at + html[at..].find('<')?;
         let rest = &html[start..];
         if is_tag(rest) {
-            // A `<` in a tag starts no markup.
-            let Some(length) = tag_length(rest) else {
-                return Some(Markup {
-                    start,
-                    hidden: rest,
-                    end: None,
-                });
+            let (hidden, end) = match read_tag(rest) {
+                Some((attributes, length)) => (Cow::Owned(attributes), Some(start + length)),
+                None => (Cow::Borrowed(rest), None),
             };
-            at = start + length;
-            continue;
+            return Some(Markup { start, hidden, end });
         }
         let fits = |(open, _, _): &(&str, _, _)| {
             let after = rest.strip_prefix(*open);
@@ -72,17 +70,18 @@ pub(super) fn first_markup(html: &str, mut at: usize) -> Option<Markup<'_>> {
             continue;
         };
         let end = rest[min_end..].find(close).map(|end| min_end + end);
-        // Browsers end a comment at `--!>` too, and other markup at its first `>`. A tag or comment
-        // can begin after it.
+        // Browsers end a comment at `--!>` too, and other markup at its first `>`, which can look
+        // like the mark of a quote. A tag or comment can begin after it.
         let early = if open == COMMENT { "--!>" } else { open };
         let begins_more = |end: &usize| {
             let after = rest[..*end].split_once(early);
             after.is_some_and(|(_, after)| after.contains('<'))
         };
         let end = end.filter(|end| !begins_more(end));
+        let hidden = end.map_or(rest, |end| &rest[open.len().min(end)..end]);
         return Some(Markup {
             start,
-            hidden: end.map_or(rest, |end| &rest[open.len().min(end)..end]),
+            hidden: Cow::Borrowed(hidden),
             end: end.map(|end| start + end + close.len()),
         });
     }
@@ -143,15 +142,42 @@ impl Part {
     }
 }
 
-/// Returns the length of the tag at the start of HTML. Returns `None` if the tag has no end:
-/// browsers then read the text after it as attributes.
-fn tag_length(html: &str) -> Option<usize> {
+/// Reads the tag at the start of HTML. Returns the text of its attributes, and its length. Returns
+/// `None` if the tag has no end: browsers then read the text after it as attributes.
+///
+/// Leaves out the value of `alt`, which browsers show instead of an image, and values without
+/// blanks, which are mostly addresses.
+fn read_tag(html: &str) -> Option<(String, usize)> {
     let mut part = Part::TagName;
+    let mut start = 0;
+    let mut name = "";
+    let mut attributes = String::new();
     for (at, byte) in html.bytes().enumerate().skip(2) {
-        part = part.after(byte);
-        if part == Part::End {
-            return Some(at + 1);
+        let next = part.after(byte);
+        if next == part {
+            continue;
         }
+        let text = &html[start..at];
+        let is_hidden = match part {
+            Part::Name => {
+                name = text;
+                true
+            }
+            Part::Value | Part::Quoted(_) => {
+                text.contains(char::is_whitespace) && !name.eq_ignore_ascii_case("alt")
+            }
+            _ => false,
+        };
+        if is_hidden {
+            attributes.push_str(text);
+            attributes.push(' ');
+        }
+        if next == Part::End {
+            return Some((attributes, at + 1));
+        }
+        // A value starts after its quotation mark.
+        start = at + usize::from(matches!(next, Part::Quoted(_)));
+        part = next;
     }
     None
 }

@@ -1,11 +1,11 @@
-//! Parts of a Markdown text that a rendered page does not show, but a model reads: comments and
-//! declarations in HTML, link definitions with their titles, footnotes, cells beyond the columns of
-//! a table, and text after the language of a code block.
+//! Parts of a Markdown text that a rendered page does not show, but a model reads: comments,
+//! declarations and attributes in HTML, titles of links, link definitions, footnotes, cells beyond
+//! the columns of a table, and text after the language of a code block.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
 use super::html::{first_markup, without_marks};
@@ -151,6 +151,9 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                 found.add(range.start, Text::from(&info));
             }
+            Event::Start(tag @ (Tag::Link { .. } | Tag::Image { .. })) => {
+                found.add(range.start, link_text(&tag));
+            }
             _ => {}
         }
     }
@@ -166,7 +169,7 @@ fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize
     let mut at = 0;
     while let Some(markup) = first_markup(&unmarked, at) {
         let start = html.start + markup.start;
-        let mut part = Text::from(markup.hidden);
+        let mut part = Text::from(&markup.hidden);
         let Some(end) = markup.end else {
             part.push(&text[html.end..]);
             found.add(start, part);
@@ -176,6 +179,31 @@ fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize
         at = end;
     }
     html.end
+}
+
+/// Returns the text that an inline link or image hides: its title, and its address if that has
+/// blanks.
+fn link_text(tag: &Tag<'_>) -> Text {
+    let mut text = Text::default();
+    if let Tag::Link {
+        link_type: LinkType::Inline,
+        dest_url,
+        title,
+        ..
+    }
+    | Tag::Image {
+        link_type: LinkType::Inline,
+        dest_url,
+        title,
+        ..
+    } = tag
+    {
+        text.push(title);
+        if dest_url.contains(char::is_whitespace) {
+            text.push(dest_url);
+        }
+    }
+    text
 }
 
 /// Adds the long link definitions at `range`, which is between two blocks. Ignores addresses
@@ -474,6 +502,38 @@ mod tests {
             (format!("<p a='>' b=\">\">c</p>\n\n{LONG}"), &[]),
             (format!("<p x=/\">\n<p x= y'>\n<p x/='>'\n\n{LONG}"), &[]),
             (format!("a < b <1\n\n{LONG}"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_text_in_attributes_and_links() {
+        let address = "x".repeat(200);
+        for (text, expected) in [
+            (format!("<p data-x=\"{LONG}\">\na\n</p>"), &[1][..]),
+            (format!("<p {LONG}>"), &[1]),
+            (format!("<p {} title='{}'>", &LONG[..30], &LONG[30..]), &[1]),
+            (format!("<p {} alt='{}'>", &LONG[..30], &LONG[30..]), &[]),
+            (format!("<p>\n</p {LONG}>\n<p a=b{LONG}>"), &[2, 3]),
+            (format!("a <b c='{LONG}'>d</b> <i e = '{LONG}'/>"), &[1, 1]),
+            (format!("<p alt='a' title='{LONG}'>"), &[1]),
+            (
+                format!("<img ALT='{LONG}' src=a>\n<img alt = '{LONG}'>"),
+                &[],
+            ),
+            (format!("<img src={address} srcset='{address}'>"), &[]),
+            (format!("<p title='>'>{LONG}</p>"), &[]),
+            (format!("<p {}><p {}>", &LONG[..50], &LONG[..50]), &[]),
+            (format!("a\n[b](c \"{LONG}\") ![d](e\n'{LONG}')"), &[2, 2]),
+            (format!("[a](<{LONG}>) ![b](<{LONG}>)"), &[1, 1]),
+            (format!("[a](b&#32;{})", LONG.replace(' ', "&#32;")), &[1]),
+            (format!("|a|\n|-|\n|[b](c '{LONG}')|"), &[3]),
+            (
+                format!("[a](<b c> 'd') [{LONG}]({address}) ![{LONG}](e)"),
+                &[],
+            ),
+            (format!("[a]\n\n[a]: b '{LONG}'"), &[3]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

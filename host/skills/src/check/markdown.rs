@@ -4,6 +4,10 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
+/// The maximum size of a text, in bytes, which is that of a linked file. Guards against: the memory
+/// for a text of brackets, each of which takes 48 bytes.
+const MAX_BYTES: usize = 1 << 20;
+
 /// The maximum depth of nested lists, quotes and footnotes. Guards against: a paragraph in
 /// thousands of them, all of which the parser visits for each line.
 const MAX_DEPTH: usize = 100;
@@ -34,6 +38,9 @@ pub(super) fn parser(text: &str) -> Parser<'_> {
 /// Overestimates depths, cells and titles: it counts those in code too, and the lines between a table
 /// or a link and the next blank line.
 pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
+    if text.len() > MAX_BYTES {
+        return Some((first_line, format!("more than {MAX_BYTES} bytes")));
+    }
     let (mut columns, mut cells) = (0, 0);
     // The number of bytes from the line with the first open link of a paragraph.
     let mut link_bytes = 0;
@@ -238,6 +245,8 @@ mod tests {
                 format!("[a](b '{}{}", "[".repeat(100_000), "\nx".repeat(200)),
                 Some(168),
             ),
+            ("[".repeat(1 << 20), None),
+            ("\n[".repeat(1 << 19) + "\n", Some(1)),
             ("[a](b 'c')\n\n".repeat(4_000), None),
             ("- [a](b 'c')\n".repeat(4_000), None),
             ("    - [a](b 'c')\n".repeat(4_000), Some(1_405)),

@@ -49,8 +49,8 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::warning(
         "markdown-unchecked",
         "A Markdown file takes too long to parse: its comments and links were not searched.",
-        "Nest at most 100 lists and quotes, write at most 262,144 cells in tables, write links in \
-         long paragraphs without titles, or check the file yourself.",
+        "Write at most 1 MiB in a file and 262,144 cells in tables, nest at most 100 lists and \
+         quotes, write links in long paragraphs without titles, or check the file yourself.",
     ),
 ];
 

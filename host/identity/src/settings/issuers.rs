@@ -260,7 +260,10 @@ mod tests {
                 format!("{issuer}\njwks_url = \"file:///etc/passwd\""),
                 "`jwks_url`",
             ),
-            (format!("{issuer}\njwks_url = \"https://a b\""), "printable ASCII"),
+            (
+                format!("{issuer}\njwks_url = \"https://a b\""),
+                "printable ASCII",
+            ),
             (
                 format!("{issuer}\n{keys}\nalgorithms = [\"HS256\"]"),
                 "`HS256` is not one of RS256",
@@ -303,7 +306,7 @@ mod tests {
             "https://a.example/a|b",
         ] {
             let error = check_address(address).unwrap_err().to_string();
-            assert!(error.contains("braces"), "{address}: {error}");
+            assert!(error.contains("printable ASCII"), "{address}: {error}");
         }
         let error = parse(&format!("[issuers.a]\n{issuer}\n{keys}\n")).unwrap_err();
         assert!(error.contains("`resource` in `[http]`"), "{error}");

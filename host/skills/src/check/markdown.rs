@@ -35,8 +35,8 @@ pub(super) fn parser(text: &str) -> Parser<'_> {
 /// Returns why a text takes too much time or memory to parse, and the line where that shows.
 /// `first_line` is the line of the file on which the text starts. Takes linear time.
 ///
-/// Overestimates depths, cells and titles: it counts those in code too, and the lines between a table
-/// or a link and the next blank line.
+/// Overestimates depths, cells and titles: it counts those in code too, and the lines between a
+/// table or a link and the next blank line.
 pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
     if text.len() > MAX_BYTES {
         return Some((first_line, format!("more than {MAX_BYTES} bytes")));

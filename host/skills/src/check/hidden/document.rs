@@ -23,8 +23,9 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::warning(
         "hidden-direction",
         "A file has characters that change the direction of text.",
-        "Remove them. A person sees the characters in another order than a model reads. Marks \
-         beside letters that are written from right to left are not reported.",
+        "Remove them. A person sees the characters in another order than a model reads. The \
+         marks U+061C, U+200E and U+200F are not reported in a line with letters that are written \
+         from right to left.",
     ),
     Rule::warning(
         "hidden-run",
@@ -40,9 +41,9 @@ pub(in super::super) const RULES: &[Rule] = &[
     ),
     Rule::warning(
         "hidden-comment",
-        "A Markdown file has a comment that is long enough for an instruction: in HTML, as the title \
-         of a link, as the label of a link definition, as a footnote that no page shows, beyond the \
-         columns of a table, or after the language of a code block.",
+        "A Markdown file has a comment that is long enough for an instruction: in HTML, as the \
+         title of a link, as the label of a link definition, as a footnote that is not shown, \
+         beyond the columns of a table, or after the language of a code block.",
         "Write it as visible text, or remove it. A rendered page does not show a comment, but a \
          model reads it. Comments in code blocks are not reported.",
     ),
@@ -100,8 +101,8 @@ impl Places {
 
 /// Returns the findings for a SKILL.md.
 ///
-/// If `is_frontmatter_reported`, leaves out the hidden characters of the frontmatter, because
-/// another finding already names those of the skill's name or description.
+/// If `is_frontmatter_reported`, another finding already names hidden characters of the skill's name
+/// or description. Then the hidden characters of the whole frontmatter are left out.
 pub(in super::super) fn skill_findings(
     text: &str,
     split: &Split<'_>,
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_the_whole_frontmatter() {
+    fn searches_frontmatter_unless_it_is_reported() {
         for (text, expected) in [
             (
                 "---\nname: a\nx: b\u{e0041}\n---\n",

@@ -46,8 +46,8 @@ pub(super) fn without_marks(html: &str, quotes: usize) -> String {
     blanked.collect()
 }
 
-/// Returns the first markup after the byte `at` of HTML, which is a block or a tag without the marks
-/// of quotes.
+/// Returns the first markup after the byte `at` of HTML, which is a block or a tag without the
+/// marks of quotes.
 ///
 /// The end must be in the same HTML, because pages escape the `>` of other text.
 pub(super) fn first_markup(html: &str, mut at: usize) -> Option<Markup<'_>> {
@@ -123,7 +123,7 @@ enum Part {
 impl Part {
     /// Returns the part to which the next byte belongs.
     fn after(self, byte: u8) -> Self {
-        let is_blank = matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c');
+        let is_blank = byte.is_ascii_whitespace();
         match (self, byte) {
             (Self::Quoted(quote), _) if byte == quote => Self::Gap,
             (Self::Quoted(_), _) => self,

@@ -13,7 +13,7 @@ use crate::support::mcp::session;
 use crate::support::program::Program;
 use crate::support::{block_on, builder, guests, model_text};
 
-/// Two tools folders over one skill.
+/// A folder with one skill, and two folders of tools.
 struct Setup {
     folders: Folders,
     one: PathBuf,
@@ -330,7 +330,7 @@ fn folder_that_is_named_twice_is_one_folder() {
 fn pin_that_names_no_file_is_error() {
     let setup = Setup::new();
     copy_guest("unchecked.wasm", &setup.one.join("u.wasm"));
-    // This holds even if another component does not load.
+    // The pin is an error even if another component does not load.
     fs::write(setup.one.join("bad.wasm"), "text").unwrap();
     let pinned = setup.builder().pin("uu.wasm", "0".repeat(64));
     let error = block_on(pinned.build()).err().unwrap().to_string();

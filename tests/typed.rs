@@ -130,7 +130,7 @@ fn values_of_every_wit_type_come_back_unchanged() {
         for value in values {
             let given = json!({"value": value});
             let back = record(&tool, given.clone());
-            // A record is the answer itself; any other value is its property `result`.
+            // The answer's record is the WIT record itself, or has any other value as `result`.
             let back = back.get("result").unwrap_or(&back);
             assert_eq!(*back, value, "{tool} {given}");
         }

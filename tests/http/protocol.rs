@@ -317,7 +317,7 @@ fn body_of_initialize_decides_the_version() {
             assert!(answer.header("mcp-session-id").is_some(), "{answer:?}");
         }
     }
-    // A balancer may have chosen the server by the header `Mcp-Method`.
+    // A wrong `Mcp-Method` is refused, because a balancer may have chosen the server by it.
     let other = initialize("2025-11-25").with("MCP-Protocol-Version", "2026-07-28");
     let answer = ask(&other.with("Mcp-Method", "tools/list"));
     assert_eq!(answer.status, 400, "{answer:?}");

@@ -53,8 +53,8 @@ impl<'a> SkillPath<'a> {
         self.0
     }
 
-    /// Returns the path without `.`, `..` and doubled separators, for messages. It names
-    /// the same file, unless the path follows a symlink.
+    /// Returns the path without `.`, `..` and doubled separators. It names the same file,
+    /// unless a `..` comes after a symlink.
     pub fn normalized(&self) -> String {
         let mut parts = Vec::new();
         for part in self.0.split('/') {
@@ -98,7 +98,7 @@ fn leaves_folder(path: &str, separators: &[char]) -> bool {
 }
 
 /// Returns whether a skill can have this name: not empty, not `.`, without
-/// separators, `..` and control characters.
+/// separators, `..` or control characters.
 pub fn check_skill_name(name: &str) -> bool {
     !name.is_empty()
         && name != "."

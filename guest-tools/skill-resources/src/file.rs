@@ -16,8 +16,8 @@ skillhost_guest::record! {
     }
 }
 
-/// The maximum number of bytes in one read. Guards against: a read that needs as much
-/// memory as the file, besides the file's own bytes.
+/// The maximum number of bytes in one read. Guards against: a second copy of a large file
+/// in memory while it is read.
 const MAX_CHUNK_BYTES: u64 = 1 << 20;
 
 pub(crate) fn answer(

@@ -35,7 +35,7 @@ struct Modules {
     module: Vec<Module>,
 }
 
-/// A module that promises of SPECIFICATION.md depend on.
+/// A module on which promises of SPECIFICATION.md depend.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Module {

@@ -13,9 +13,8 @@ use crate::packages::{Project, skills};
 
 /// Lock what the source of each package has now, and show what changes
 ///
-/// Leaves a package as it is if the new version asks for a new request or
-/// secret, or has another signer or a lower version, unless the option for that
-/// is given.
+/// Leaves a package as it is if the new one asks for a new request or secret, or
+/// has another signer or a lower version, unless the option for that is given.
 #[derive(Args)]
 pub(crate) struct UpdateCommand {
     /// Name of the component or skill [default: all]

@@ -106,7 +106,7 @@ impl Clients {
     /// # Errors
     ///
     /// If keys in a file cannot be read, two issuers have the same identifier, or the `claims` of a
-    /// client do not lead to an issuer.
+    /// client do not identify one of `issuers`.
     pub fn with_issuers(
         mut self,
         configured: &[ClientConfig],
@@ -280,7 +280,7 @@ impl Clients {
     }
 }
 
-/// Returns the client with its own expiry; this credential has none.
+/// Returns an identity that expires when the client does, for credentials other than access tokens.
 fn with_own_expiry(client: &Arc<Client>) -> Identity {
     Identity {
         client: Arc::clone(client),

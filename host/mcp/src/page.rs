@@ -113,7 +113,7 @@ fn page_starts(sizes: impl Iterator<Item = usize>, max_bytes: usize) -> Vec<usiz
 }
 
 /// Returns the number of the page that a cursor names. Accepts only cursors that `cut`
-/// returns: the start of a later page, without a sign or a leading zero.
+/// returns: with the start of a page after the first, without a sign or a leading zero.
 fn find_page(cursor: &str, listing: &str, starts: &[usize]) -> Option<usize> {
     let digits = cursor.strip_prefix(listing)?;
     let start = usize::from_str_radix(digits, 16).ok()?;

@@ -37,7 +37,8 @@ mod tests {
 
     use super::*;
 
-    /// The environment variable that makes the test's child process panic, with this message.
+    /// The environment variable that makes the test's child process panic, with its value as the
+    /// start of the message.
     const PANIC: &str = "SKILLHOST_TEST_PANIC";
 
     #[test]

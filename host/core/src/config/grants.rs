@@ -24,6 +24,7 @@ pub(super) struct RawGrant {
     home: Option<bool>,
     hard_links: Option<bool>,
     view: RawView,
+    /// Only names the key: `parse` reads the limits.
     #[serde(rename = "limits")]
     _limits: IgnoredAny,
     environment: BTreeMap<String, String>,

@@ -205,8 +205,8 @@ impl Tables<'_> {
         Ok(ConfiguredRoot { root, place })
     }
 
-    /// Returns the folder unless the configuration may not name it, because the configuration was
-    /// found and the folder is outside the configuration's own.
+    /// Returns the folder, or an error if the configuration may not name it: a configuration that
+    /// was found, not named by the operator, may only name folders within its own.
     fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
         let ConfiguredPath { path, place } = &configured;
         if self.source.reach == Reach::OwnFolder && !is_within(path, self.source.folder) {

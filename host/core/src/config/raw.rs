@@ -11,8 +11,8 @@ use super::audit::RawAudit;
 use super::grants::RawGrant;
 use super::prompt::RawSearch;
 
-/// The raw keys of a file. The fields of type `IgnoredAny` only name their keys: limits are
-/// parsed separately, and other crates read the tables of servers and processes.
+/// The raw keys of a file. The fields of type `IgnoredAny` only make their keys known: limits are
+/// parsed separately, and other crates read the other keys.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawConfig {

@@ -68,7 +68,7 @@ pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Returns a schema in Gemini's subset of OpenAPI. Returns `None` if the subset cannot express the
-/// schema. The declaration must then contain the JSON Schema itself.
+/// schema. The function's declaration must then contain the JSON Schema itself.
 pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
     if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
         return None;
@@ -141,8 +141,8 @@ fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<Stri
     Some(subset)
 }
 
-/// Adds each keyword of a schema that limits values and that its translation `written` lacks to
-/// `dropped`.
+/// Adds to `dropped` each keyword of a schema that limits values and that its translation `written`
+/// lacks.
 pub(super) fn add_dropped<'a>(
     schema: &'a Map<String, Value>,
     written: &Map<String, Value>,

@@ -29,9 +29,10 @@ pub(super) struct Description {
 impl Host {
     /// Returns the definitions of the tools for agents, in the order of loading.
     ///
-    /// Omits tools whose schema lists the skills while there are no skills, and
-    /// `find_skills` if it is not [offered](crate::HostBuilder::search_offer). A schema lists at
-    /// most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
+    /// Omits tools whose schema lists the skills if there are none that they may use, and
+    /// `find_skills` if it is not [offered](crate::HostBuilder::search_offer). A schema does not
+    /// list [unlisted](crate::Unlisted) skills, which calls still accept, and lists none at all if
+    /// they are many, such as more than 200.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         let mut listed = ListedFilter::new(self);
@@ -102,8 +103,8 @@ impl ServedTool {
     }
 }
 
-/// A filter for names of skills that lists for models contain. Reads each skill only once for all
-/// definitions.
+/// A filter for the names of skills that are in lists for models. Reads each skill only once for
+/// all definitions.
 struct ListedFilter<'a> {
     host: &'a Host,
     /// For each skill that was read, true if lists for models contain it.
@@ -120,7 +121,7 @@ impl<'a> ListedFilter<'a> {
         }
     }
 
-    /// Keeps only the names that lists for models contain. Returns `None` if reading the skills
+    /// Keeps only the names that are in lists for models. Returns `None` if reading the skills
     /// exceeds the budget.
     fn keep_listed(&mut self, names: Vec<String>) -> Option<Vec<String>> {
         let catalog = &self.host.0.catalog;
@@ -147,7 +148,7 @@ impl<'a> ListedFilter<'a> {
 
 /// Returns whether these names fit into a schema.
 fn is_enumerable(names: &[String]) -> bool {
-    // Each name but the first has a comma before it.
+    // Counts a comma for each name.
     let bytes = |name: &String| Value::from(name.as_str()).to_string().len() + 1;
     names.len() <= MAX_ENUM_NAMES && names.iter().map(bytes).sum::<usize>() <= MAX_ENUM_BYTES
 }

@@ -3,7 +3,7 @@
 //! A strict client checks each value of the frontmatter, and refuses a whole listing if one
 //! value is wrong. So a listing keeps only the author's values that every client accepts. It turns
 //! the others into text, shortens them or leaves them out. `skills/get` returns all values
-//! unchanged, if they are JSON.
+//! unchanged, or all as text if the frontmatter cannot be read as JSON.
 //!
 //! The protocol requires that the URI of a SKILL.md ends with the skill's `name` and
 //! `SKILL.md`. If the skill's folder has another name, its entry is at
@@ -64,7 +64,7 @@ pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<
             };
             Manifest::Files(files.files.iter().map(resource).collect())
         }
-        // Only for `skills/get`: the extension lists a dynamic skill only if it is generated.
+        // Only for `skills/get`: in a listing, the extension allows this only for generated skills.
         Some(_) if form == Form::Verbatim => Manifest::Dynamic,
         Some(over) => return Err((SkillFault::OverLimit, over.to_string())),
     };
@@ -244,7 +244,7 @@ fn cut(text: String, max: usize) -> String {
     }
 }
 
-/// Returns all values as text, for a frontmatter that is not JSON.
+/// Returns all values as text, for a frontmatter that cannot be read as JSON.
 fn as_text(front: &Frontmatter) -> Map<String, Value> {
     let mut object = Map::new();
     let texts = [
@@ -385,7 +385,7 @@ mod tests {
                 "description: x\ncompatibility: ' '",
                 r#"{"name":"a","description":"x"}"#.to_owned(),
             ),
-            // Read line by line, because it is not JSON.
+            // Returned as text, because it cannot be read as JSON.
             (
                 "description: Use: it\nversion: 1.10",
                 r#"{"name":"a","description":"Use: it","version":"1.10"}"#.to_owned(),

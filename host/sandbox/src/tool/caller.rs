@@ -31,7 +31,7 @@ pub struct Caller {
 #[derive(Clone, Default)]
 pub(crate) struct CallerLease(Option<Arc<dyn Any + Send + Sync>>);
 
-/// The session in which a person can be asked.
+/// The session in which a person can be asked for consent.
 #[derive(Debug, Clone, Default)]
 struct CallerConsent(Option<Arc<ConsentSession>>);
 
@@ -145,7 +145,7 @@ impl Caller {
         self
     }
 
-    /// Returns the session in which a person can be asked.
+    /// Returns the session in which a person can be asked for consent.
     pub fn consent_session(&self) -> Option<&Arc<ConsentSession>> {
         self.consent.0.as_ref()
     }

@@ -20,8 +20,8 @@ use characters::hidden_characters;
 /// public skills is 12.
 const MAX_OCCURRENCES: usize = 15;
 
-/// The minimum number of occurrences of a word that is reported because it makes up a third of a
-/// description's words, or more.
+/// A word that makes up a third of a description's words or more is reported only if it occurs at
+/// least this many times.
 const MIN_DOMINANT_OCCURRENCES: usize = 6;
 
 /// The rules for misleading text.

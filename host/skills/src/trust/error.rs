@@ -111,7 +111,7 @@ impl fmt::Display for ChangeableStep {
             UntrustedWriter::Process => write!(
                 f,
                 "`{path}` is a symlink of a process and can lead to a file other than the one that \
-                 its text names; name the file itself, or `--trust everyone` trusts all users"
+                 its text names; name the file itself; `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,

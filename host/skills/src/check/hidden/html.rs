@@ -19,6 +19,9 @@ const MARKUP: [(&str, &str, usize); 5] = [
     (END_TAG, ">", 2),
 ];
 
+/// The starts of the tags of images, whose `alt` browsers show if they have no image.
+const IMAGES: [&str; 3] = ["<img", "<area", "<input"];
+
 /// A tag, or markup that browsers do not show. Offsets are in bytes.
 pub(super) struct Markup<'a> {
     pub(super) start: usize,
@@ -142,14 +145,21 @@ impl Part {
     }
 }
 
+/// Returns whether a text can be an address, which has no blanks. Prose without blanks, such as
+/// Chinese, is not ASCII.
+pub(super) fn is_address(text: &str) -> bool {
+    text.is_ascii() && !text.contains(char::is_whitespace)
+}
+
 /// Reads the tag at the start of HTML. Returns the text of its attributes, and its length. Returns
 /// `None` if the tag has no end: browsers then read the text after it as attributes.
 ///
-/// Leaves out the value of `alt`, which browsers show instead of an image, and values without
-/// blanks, which are mostly addresses.
+/// Leaves out the names of ordinary attributes, values that can be addresses, and the `alt` of an
+/// image, which browsers show instead of it.
 fn read_tag(html: &str) -> Option<(String, usize)> {
     let mut part = Part::TagName;
     let mut start = 0;
+    let mut is_image = false;
     let mut name = "";
     let mut attributes = String::new();
     for (at, byte) in html.bytes().enumerate().skip(2) {
@@ -159,12 +169,16 @@ fn read_tag(html: &str) -> Option<(String, usize)> {
         }
         let text = &html[start..at];
         let is_hidden = match part {
+            Part::TagName => {
+                is_image = IMAGES.iter().any(|tag| text.eq_ignore_ascii_case(tag));
+                false
+            }
             Part::Name => {
                 name = text;
-                true
+                next != Part::BeforeValue || !is_address(name)
             }
             Part::Value | Part::Quoted(_) => {
-                text.contains(char::is_whitespace) && !name.eq_ignore_ascii_case("alt")
+                !is_address(text) && !(is_image && name.eq_ignore_ascii_case("alt"))
             }
             _ => false,
         };

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
-use super::html::{first_markup, without_marks};
+use super::html::{first_markup, is_address, without_marks};
 use super::rendered::{Rendered, folded};
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
@@ -181,8 +181,8 @@ fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize
     html.end
 }
 
-/// Returns the text that an inline link or image hides: its title, and its address if that has
-/// blanks.
+/// Returns the text that an inline link or image hides: its title, and what is there instead of an
+/// address.
 fn link_text(tag: &Tag<'_>) -> Text {
     let mut text = Text::default();
     if let Tag::Link {
@@ -199,20 +199,24 @@ fn link_text(tag: &Tag<'_>) -> Text {
     } = tag
     {
         text.push(title);
-        if dest_url.contains(char::is_whitespace) {
+        if !is_address(dest_url) {
             text.push(dest_url);
         }
     }
     text
 }
 
-/// Adds the long link definitions at `range`, which is between two blocks. Ignores addresses
-/// without blanks, and the labels in `shown`, which links show.
+/// Adds the long link definitions at `range`, which is between two blocks. Ignores addresses, and
+/// the labels in `shown`, which links show.
 fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<String>) {
     let all = &found.text[range.clone()];
-    // A `>` after these blanks can be an address instead of the mark of a quote.
-    let marks = ["    >", "\t>", "\u{b}>", "\u{c}>"];
-    if marks.into_iter().any(|mark| all.contains(mark)) {
+    // After more than three columns, a `>` can be an address instead of the mark of a quote.
+    let is_unclear = all.match_indices('>').any(|(at, _)| {
+        let before = &all[..at];
+        let blanks = &before[before.trim_end_matches(BLANKS).len()..];
+        blanks.len() > 3 || blanks.contains(&BLANKS[1..])
+    });
+    if is_unclear {
         found.add(range.start, Text::from(all));
         return;
     }
@@ -243,7 +247,7 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
             let end = rest.find(|c: char| c <= ' ');
             rest.split_at(end.unwrap_or(rest.len()))
         });
-        if address.contains(char::is_whitespace) {
+        if !is_address(address) {
             part.push(address);
         }
         rest = skip_marks(after);
@@ -343,6 +347,9 @@ mod tests {
             (format!("[a]:\n    > \"{LONG}\""), &[1]),
             (format!("> [a]:\n    > \"{LONG}\""), &[1]),
             (format!("[a]:\n\u{c}> \"{LONG}\""), &[1]),
+            (format!("[a]:\n\t > \"{LONG}\""), &[1]),
+            (format!("[a]:\n \t  > \"{LONG}\""), &[1]),
+            (format!("[a]:\n\u{b} > \"{LONG}\""), &[1]),
             (format!("[a]: x\u{a0}\"\n[//]: # ({LONG})"), &[2]),
             (
                 format!("[a]: x\u{3000}{}", LONG.replace(' ', "\u{3000}")),
@@ -510,11 +517,27 @@ mod tests {
     #[test]
     fn finds_text_in_attributes_and_links() {
         let address = "x".repeat(200);
+        let chinese = "\u{5ffd}\u{7565}".repeat(12);
         for (text, expected) in [
             (format!("<p data-x=\"{LONG}\">\na\n</p>"), &[1][..]),
             (format!("<p {LONG}>"), &[1]),
             (format!("<p {} title='{}'>", &LONG[..30], &LONG[30..]), &[1]),
-            (format!("<p {} alt='{}'>", &LONG[..30], &LONG[30..]), &[]),
+            (format!("<p alt='{LONG}'>"), &[1]),
+            (
+                format!("<p a='{chinese}'> [b](<{chinese}>) [c]({chinese})"),
+                &[1, 1, 1],
+            ),
+            (format!("<p {chinese}=1>\n[a]: {chinese}"), &[1, 2]),
+            (
+                format!("<img alt='{chinese}'> <p {}=1>", "x".repeat(200)),
+                &[],
+            ),
+            (
+                "<svg xmlns='a' width='24' height='24' viewBox='0 0 24 24' fill='none' \
+                 stroke='b' stroke-width='2' stroke-linecap='round' stroke-linejoin='round'>"
+                    .to_owned(),
+                &[],
+            ),
             (format!("<p>\n</p {LONG}>\n<p a=b{LONG}>"), &[2, 3]),
             (format!("a <b c='{LONG}'>d</b> <i e = '{LONG}'/>"), &[1, 1]),
             (format!("<p alt='a' title='{LONG}'>"), &[1]),

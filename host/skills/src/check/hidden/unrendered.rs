@@ -524,10 +524,10 @@ mod tests {
             (format!("<p {} title='{}'>", &LONG[..30], &LONG[30..]), &[1]),
             (format!("<p alt='{LONG}'>"), &[1]),
             (
-                format!("<p a='{chinese}'> [b](<{chinese}>) [c]({chinese})"),
-                &[1, 1, 1],
+                format!("<p a='{chinese}'>\n\n[b](<{chinese}>) [c]({chinese})"),
+                &[1, 3, 3],
             ),
-            (format!("<p {chinese}=1>\n[a]: {chinese}"), &[1, 2]),
+            (format!("<p {chinese}=1>\n\n[a]: {chinese}"), &[1, 3]),
             (
                 format!("<img alt='{chinese}'> <p {}=1>", "x".repeat(200)),
                 &[],

@@ -20,25 +20,27 @@ const LARGE_BLOCK: std::ffi::c_int = 4 << 20;
 /// The delay before memory is returned, so that the memory of the last peers is freed first.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// The minimum time between two returns of memory. Guards against: peers that come and go and make
-/// the server allocate the same memory again and again.
+/// The delay before memory is returned again, because a busy machine can free that of the last
+/// peers late. Guards against: peers that come and go and make the server allocate the same memory
+/// again and again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns free memory to the system each time most peers have left.
+/// Returns free memory to the system twice each time most peers have left.
 ///
 /// Parts of requests are smaller than a [large block](LARGE_BLOCK), so the allocator keeps them:
 /// 200 MB for 90 incomplete bodies.
 pub(super) async fn release_when_quiet(quiet: Arc<Notify>) {
     loop {
         quiet.notified().await;
-        tokio::time::sleep(SETTLE_TIME).await;
-        if tokio::task::spawn_blocking(release_free_blocks)
-            .await
-            .is_err()
-        {
-            return;
+        for delay in [SETTLE_TIME, PAUSE] {
+            tokio::time::sleep(delay).await;
+            if tokio::task::spawn_blocking(release_free_blocks)
+                .await
+                .is_err()
+            {
+                return;
+            }
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 

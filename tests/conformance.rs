@@ -174,8 +174,8 @@ fn hostile_and_careless_guests_fail() {
         assert_eq!(shown, is_panic, "{check:?}");
         assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
-    // `paths-contained` fails for tools that answer. Even so, no path reveals a file outside,
-    // because the sandbox holds only the skill's folder.
+    // `paths-contained` also fails for a tool that answers a path outside. Even so, no answer
+    // reveals a file there, because the sandbox holds only the skill's folder.
     for check in careless.failed() {
         assert!(!why(check).contains("revealed a file outside"), "{check:?}");
     }

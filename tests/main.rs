@@ -28,9 +28,10 @@ mod hostile_folders;
 mod limits;
 // Components that load, and components that are refused.
 mod components;
-// Components of versions of the package that the host does not know.
+// Components of versions of `skillhost:tool` that the host does not know.
 mod versions;
-// Components that were built with each published version, and must always run.
+// Components that were built with each published version of `skillhost:tool`. They must always
+// run.
 mod fixtures;
 // Functions with WIT types as tools.
 mod typed;
@@ -66,7 +67,7 @@ mod scripts;
 mod observer;
 // Catalogs: several roots, names of skills, and reported problems.
 mod catalog;
-// Roots of links, hidden folders, Kubernetes volumes, and the usual places by name.
+// Roots with symlinks, hidden folders or Kubernetes volumes, and the usual places by name.
 mod layouts;
 // The parts of a large catalog that a model reads.
 mod budgets;
@@ -114,7 +115,7 @@ mod mistakes;
 mod builds;
 // The string checks of the guest SDK alone.
 mod path_checks;
-// Paths and names against string checks, sandbox and tools.
+// Paths and skills' names, tried with the string check, the sandbox and each tool.
 mod paths;
 // The fuzz targets, each run briefly.
 mod fuzzing;

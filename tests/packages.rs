@@ -1,4 +1,4 @@
-//! Packages: from an author's component through a registry to a call, as their users see it.
+//! Packages, as users see them: from an author's component through a registry to a call.
 
 mod credential_helpers;
 mod dry_run;

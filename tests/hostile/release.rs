@@ -155,7 +155,7 @@ fn stops_guest_of_caller_that_gives_up() {
             holds_all,
         ));
     };
-    // The first call loads the component's code, which stays in memory.
+    // The first call loads the component's code, and keeps its file open for later calls.
     hold_files();
     let before = ProcessResources::now();
     hold_files();

@@ -161,7 +161,8 @@ fn requests_and_connections_past_the_bound_get_503() {
     let (server, _folders) = serve_guests(options);
     let mut working = Client::connect(server.address);
     working.send(&endless_call(1).bytes());
-    // Asks the host, because a connection that has just closed may still count.
+    // Asks the host, not the server: a connection for the question would count among the three, and
+    // may do so for a moment after it has closed.
     wait_until("no call runs", || server.host.occupancy().running == 1);
     // One more request is refused; the connection stays open for probes.
     let mut second = Client::connect(server.address);
@@ -242,8 +243,8 @@ fn requests_share_the_bytes_of_bodies() {
     // Parsed values count too.
     let values = json!({"skill_name": "calculator", "file_path": vec![0; 2_000]});
     assert!(refused(&Request::call(1, "read_file_in_skill", values)));
-    // This peer leaves its body incomplete. The server may refuse the peer, because the bytes of
-    // the last answer are not free yet.
+    // This peer leaves its body incomplete. The server may refuse it at first, because the request
+    // before can hold its bytes for a moment after its answer.
     let bytes = padded(700_000).bytes();
     let mut sending = None;
     wait_until("the body takes no bytes", || {
@@ -343,6 +344,8 @@ fn gone_half_closed_peer_stops_its_call() {
         client.send(&request.bytes());
         wait_until("no call runs", || host.occupancy().memory > 0);
         client.close_sending();
+        // By interim responses, the server asks whether a half-closed peer still reads. It cannot
+        // ask a peer with HTTP/1.0, which counts as gone at once.
         if !is_old {
             assert_eq!(client.answer().unwrap().status, 100);
             drop(client);
@@ -386,7 +389,8 @@ fn answers_peers_that_closed_their_sending_side() {
         }
         assert!(client.is_closed());
     }
-    // A stream sends nothing for long, so its peer counts as gone.
+    // During a stream, the server cannot ask whether a half-closed peer still reads, so the peer
+    // counts as gone.
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let mut client = Client::connect(server.address);
     client.send(&listen.bytes());
@@ -432,7 +436,7 @@ fn call_with_progress_ends_in_time() {
     while let Ok(Some(chunk)) = client.chunk() {
         seen.push_str(str::from_utf8(&chunk).unwrap());
     }
-    // The call's own limit would appear as its result.
+    // If its own limit had ended the call, the answer would have a result.
     assert!(
         seen.contains("notifications/progress") && !seen.contains("\"result\""),
         "{seen}"

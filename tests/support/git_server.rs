@@ -90,8 +90,8 @@ impl GitServer {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Commits a tree with these entries, as `git mktree` reads them, and returns the commit. A
-    /// work tree could not have some of these trees.
+    /// Commits a tree with these entries, as `git mktree` reads them, and returns the commit. Git
+    /// would not make some of these trees from a work tree.
     pub(crate) fn commit_tree(&self, entries: &str) -> String {
         let tree = self.git_with(&["mktree", "--missing"], entries.as_bytes());
         let commit = self.git(&["commit-tree", &tree, "-m", "x"]);
@@ -104,7 +104,7 @@ impl GitServer {
         self.git_with(&["hash-object", "-w", "--stdin"], bytes)
     }
 
-    /// Replaces answers from now on.
+    /// From now on, lets `change` answer requests before git does.
     pub(crate) fn replace_answers(
         &self,
         change: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,

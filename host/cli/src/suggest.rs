@@ -71,7 +71,7 @@ const MEANINGS: [(&[&str], &str); 18] = [
     ),
     (
         &["system", "system-prompt", "context"],
-        "`skillhost prompt` prints the section of a system prompt",
+        "`skillhost prompt` prints the section of a system prompt that lists the skills",
     ),
     (
         &["answer", "reply", "chat", "message"],

@@ -60,7 +60,7 @@ pub struct DeniedPackages {
     pub components: BTreeSet<String>,
     /// The skills, by name.
     pub skills: BTreeSet<String>,
-    /// The messages for the operator, to log once they are in effect.
+    /// The messages for the operator, to log once the packages are not served any more.
     pub messages: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct LiveHost {
     denied: Mutex<DeniedPackages>,
     /// Locked while the host is replaced, so that no host serves what the operator denies.
     replacing: tokio::sync::Mutex<()>,
-    /// The messages about the settings that were logged last.
+    /// The messages for the operator that were logged last.
     logged: Mutex<Vec<String>>,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
@@ -254,7 +254,7 @@ impl LiveHost {
 
     /// Loads the host, which takes as long as components take to compile.
     ///
-    /// Serves the tools that need no compiler first. The others follow, and clients are
+    /// First serves the tools that need no compiler. The others follow, and clients are
     /// notified. If all components are [required](HostBuilder::require_components), no tool
     /// is served before all are compiled.
     ///
@@ -485,7 +485,7 @@ impl LiveHost {
     }
 
     /// Begins a call of built-in tools, which runs even while nobody waits for its end. If the
-    /// returned value is dropped, the call stops at its next turn.
+    /// returned value is dropped, the call stops at its next turn, within 10 ms.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -505,8 +505,8 @@ impl LiveHost {
         Ok(())
     }
 
-    /// Stops the running calls, and waits until they are recorded and signed. Must be called
-    /// at the end of a server.
+    /// Stops the running calls, waits until they are recorded, and signs the audit log. Must be
+    /// called at the end of a server.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;

@@ -26,7 +26,8 @@ use crate::store::Store;
 ///
 /// # Errors
 ///
-/// If the source sends an invalid response, or anything but a skill with allowed names.
+/// If the source sends an invalid response, or anything but a skill whose file names are allowed;
+/// if the files are not the locked ones, not signed as required, or denied.
 pub fn fetch_skill(
     name: &str,
     source: &SkillSource,

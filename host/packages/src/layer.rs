@@ -308,8 +308,8 @@ fn read_pax(records: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(name)
 }
 
-/// Returns the number of digits in the length of a pax record. The length is the number of these
-/// digits and of the `rest` of the record's bytes.
+/// Returns the number of digits in the length of a pax record. The length counts these digits and
+/// the record's other bytes, of which there are `rest`.
 fn count_digits(rest: usize) -> usize {
     let count = |number: usize| number.to_string().len();
     count(rest + count(rest + count(rest)))

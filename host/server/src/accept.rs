@@ -58,8 +58,9 @@ impl AcceptedForms {
     }
 }
 
-/// Returns whether a client names event streams in its header `Accept`. A range such as `*/*` does
-/// not count: it also comes from clients that expect the response to end.
+/// Returns whether a client names event streams in its header `Accept`, as it must to get the
+/// stream of changes, which stays open. A range such as `*/*` does not count: it also comes from
+/// clients that expect the response to end.
 pub(crate) fn names_event_stream(headers: &HeaderMap) -> bool {
     ranges(headers).any(|(range, accepted)| accepted && range.eq_ignore_ascii_case(EVENT_STREAM))
 }

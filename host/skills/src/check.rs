@@ -10,7 +10,7 @@
 //! - `extensions.rs`: keys of other hosts
 //! - `placeholders.rs`: text that other hosts replace
 //! - `links.rs`, `code_paths.rs`: references to files, which `markdown.rs` finds
-//! - `folder.rs`: whether these files exist
+//! - `folder.rs`: the folder and its SKILL.md, and whether the files of the references exist
 //! - `linked.rs`: the text of linked files
 //! - `contents.rs`: the files of a skill beside its SKILL.md
 //! - `rules.rs`: the table of all rules
@@ -19,7 +19,8 @@
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
 //! error. Violated recommendations and misleading text are warnings. If the specification
-//! and the validator disagree, the message says which one decides.
+//! and the validator disagree, the message says which one decides, and the finding may be a
+//! warning.
 
 mod before;
 mod code_paths;
@@ -85,7 +86,7 @@ const RULES: &[Rule] = &[
     Rule::error(
         "yaml-invalid",
         "The frontmatter is not valid YAML.",
-        "Fix the line. A value with a colon and a blank, or that starts with a special character, \
+        "Fix the line. A value that has a colon and a blank, or starts with a special character, \
          needs quotes.",
     ),
     Rule::error(
@@ -172,7 +173,7 @@ const RULES: &[Rule] = &[
 pub enum Severity {
     /// A violated recommendation.
     Warning,
-    /// A violated rule.
+    /// A violated requirement.
     Error,
 }
 
@@ -629,7 +630,7 @@ mod tests {
         }
     }
 
-    /// Checks bodies of one megabyte, each the slowest of its kind. `frontmatter` has a similar
+    /// Checks bodies of `SIZE` bytes, each the slowest of its kind. `frontmatter` has a similar
     /// test.
     #[test]
     fn hostile_bodies_take_little_time() {

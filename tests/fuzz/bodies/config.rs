@@ -12,7 +12,7 @@ use toml::{Table, Value};
 /// The folder that relative paths are resolved against.
 const FOLDER: &str = "/etc/skillhost";
 
-/// The known keys, by the type of their value. The tables of limits have more.
+/// The known top-level keys, by the type of their value. `Load` and `CompileLimits` have others.
 const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
 const BOOLEANS: [&str; 4] = ["hard_links", "help", "require_pins", "require_components"];
 const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
@@ -30,6 +30,7 @@ const TABLES: [&str; 12] = [
     "search",
     "process",
 ];
+/// The known keys of some tables. `http` and `audit` have limits too.
 const HTTP: [&str; 9] = [
     "token_file",
     "resource",

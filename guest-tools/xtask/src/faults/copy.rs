@@ -86,7 +86,7 @@ impl CheckoutCopy {
     }
 
     /// Restores every changed file, and removes the tests' cache, which may contain a component
-    /// that only a fault accepts.
+    /// that only the faulty code accepts.
     pub(super) fn restore(&self) -> Result<()> {
         let cache = self.target.join("tmp/cache");
         if cache.exists() {

@@ -116,7 +116,7 @@ fn remove_npm(project: &Project, name: &str) -> Result<String, BuildError> {
 
 /// Returns an error unless a `package.json` has this library.
 ///
-/// Guards against: options and paths for npm.
+/// Guards against: a name that npm reads as an option or a path.
 fn check_dependency(manifest: &str, name: &str) -> Result<(), BuildError> {
     let manifest: Value = serde_json::from_str(manifest).unwrap_or_default();
     let libraries = manifest["dependencies"].as_object();

@@ -21,7 +21,7 @@ const MAX_SETTLE_TIME: Duration = Duration::from_secs(2);
 /// The interval of scans while no events arrive, because some mounts report none.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The maximum number of files in a project. Guards against: a project in a home folder.
+/// The maximum number of files to watch. Guards against: a project in a home folder.
 const MAX_FILES: usize = 20_000;
 
 /// The maximum depth of folders.
@@ -40,8 +40,8 @@ type FileStamp = (SystemTime, u64);
 pub(super) struct ProjectFiles {
     folder: PathBuf,
     stamps: BTreeMap<PathBuf, FileStamp>,
-    /// Reports changes in the folders of the last scan. `None` if the system has too many
-    /// watchers.
+    /// Reports changes in the folders of the last scan. `None` if the user has too many inotify
+    /// instances.
     inotify: Option<Inotify>,
 }
 

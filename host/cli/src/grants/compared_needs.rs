@@ -85,8 +85,8 @@ impl ComparedNeeds {
         lines
     }
 
-    /// Returns a line for each power that the component asks for, and whether it is granted. If its
-    /// needs are unknown, the only line gives the reason.
+    /// Returns a line for each power that the component asks for, which says whether it is granted.
+    /// If the component's needs are unknown, the only line gives the reason.
     pub(super) fn powers(&self) -> impl Iterator<Item = Line> {
         let reason = self.unknown_reason.iter();
         let unknown = reason.map(|reason| format_line!("unknown, because {reason}"));

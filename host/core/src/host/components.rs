@@ -74,7 +74,7 @@ pub(crate) struct ComponentIntake<'a> {
     pub(crate) stage: Stage<'a>,
     pub(crate) rules: IntakeRules<'a>,
     pub(crate) loaded: Vec<LoadedComponent>,
-    /// The number of files that are omitted until they are compiled.
+    /// The number of components that a build of [`Stage::Compiled`] leaves to the next build.
     pub(crate) left_out: usize,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct IntakeRules<'a> {
     pub(crate) denied: &'a BTreeMap<String, String>,
     pub(crate) grants: &'a BTreeMap<String, Grant>,
     pub(crate) trust: &'a Trust,
-    /// The files of named components, by name.
+    /// The files of [named components](crate::HostBuilder::named_component), by name.
     pub(crate) named: &'a BTreeMap<String, PathBuf>,
 }
 
@@ -190,7 +190,8 @@ impl<'a> ComponentIntake<'a> {
             }
         }
         if self.left_out > 0 {
-            // An omitted file may have a stronger claim to these names.
+            // An omitted file may have a stronger claim to the tool names of a newcomer that no
+            // grant or pin names.
             let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.is_named(new));
             self.left_out += unnamed.count();
         }
@@ -316,7 +317,8 @@ impl<'a> ComponentIntake<'a> {
     }
 
     /// Checks that a component may replace the earlier component of its file. It must not take a
-    /// name from the component of another file in `files`, which are all existing files.
+    /// name from a built-in component, or from the earlier component of another file that still
+    /// exists. `files` has all existing files.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -347,7 +349,7 @@ impl<'a> ComponentIntake<'a> {
     }
 
     /// Inspects files, several at a time, and compiles those that are not in the cache. Returns
-    /// `None` for a file that is omitted until it is compiled.
+    /// `None` for a file that a build of [`Stage::Compiled`] leaves to the next build.
     fn inspect_all<'f>(
         &self,
         files: &'f [PathBuf],

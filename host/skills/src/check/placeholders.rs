@@ -99,8 +99,8 @@ fn first_arguments(body: &str) -> Option<usize> {
 /// Returns the first `` !`command` `` at the start of a word, outside of fenced code.
 ///
 /// Does not parse Markdown, so it also finds commands in indented code and in comments. It finds
-/// none after a backtick without an end on its line, and none after a fence that only the end of a
-/// list item closes.
+/// none in the rest of a line after backticks that the line does not close, and none after a fence
+/// that only the end of a list item closes.
 fn first_command(body: &str) -> Option<usize> {
     let mut open: Option<Fence<'_>> = None;
     let mut start = 0;
@@ -151,7 +151,7 @@ impl<'a> Fence<'a> {
         })
     }
 
-    /// Returns the fence at the start of `rest`, the end of a line.
+    /// Returns the fence at the start of `rest`, which is the last part of `line`.
     fn after(line: &str, rest: &'a str) -> Option<Self> {
         let info = rest.trim_start_matches(if rest.starts_with('~') { '~' } else { '`' });
         let mark = &rest[..rest.len() - info.len()];

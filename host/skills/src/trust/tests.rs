@@ -171,7 +171,7 @@ fn trusts_other_users_and_groups_only_if_named() {
 fn refuses_files_with_an_access_control_list() {
     let (_base, _folder, file) = fixture();
     set_mode(&file, 0o664);
-    // Version 2: owner rw, user 54321 rw, group r, mask rw, others r.
+    // A list in version 2 of its format: owner rw, user 54321 rw, group r, mask rw, others r.
     let entry = |tag: u16, bits: u16, id: u32| {
         let mut bytes = tag.to_le_bytes().to_vec();
         bytes.extend(bits.to_le_bytes());

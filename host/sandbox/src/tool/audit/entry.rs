@@ -25,7 +25,8 @@ pub struct AuditEntry {
     is_written: bool,
 }
 
-/// The component, skill and path of a call, which are known after the call is routed.
+/// The component, skill and path of a call, which are known once the host has found the call's tool
+/// and checked its arguments.
 pub struct CallSubject<'a> {
     /// SHA-256 of the component, in hex.
     pub component: &'a str,

@@ -178,7 +178,7 @@ fn read_tag(html: &str) -> Option<(String, usize)> {
                 next != Part::BeforeValue || !is_address(name)
             }
             Part::Value | Part::Quoted(_) => {
-                !is_address(text) && !(is_image && name.eq_ignore_ascii_case("alt"))
+                !(is_address(text) || is_image && name.eq_ignore_ascii_case("alt"))
             }
             _ => false,
         };

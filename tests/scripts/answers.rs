@@ -210,7 +210,7 @@ fn starts_only_scripts_from_disk() {
 }
 
 #[test]
-fn records_code_that_call_wrote_separately() {
+fn record_has_written_code_apart_from_modules() {
     let folders = skill();
     let host = host(&folders, writing_grant());
     let listing = |texts: &[&str]| {
@@ -220,7 +220,8 @@ fn records_code_that_call_wrote_separately() {
     };
     let part = sha256(format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n")));
     for (steps, last, modules, written) in [
-        // The first call shadows a module with a new file, and the second overwrites one.
+        // The first call shadows the standard module `json` with a new file, and the second
+        // overwrites a module of the skill.
         (
             &["write scripts/json.py CHANGED", "start scripts/run.py"][..],
             &["load scripts/json.py", "read scripts/json.py"][..],

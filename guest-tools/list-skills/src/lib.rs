@@ -94,7 +94,7 @@ fn page(limit: u32, cursor: Option<&str>) -> Result<Listing, Failure> {
         next,
     } = skills::page(cursor, limit);
     let (skills, left_out) = entries(skills.into_iter());
-    // A page before the last may be empty: the host reads a bounded number of unlisted skills.
+    // A page before the last may be empty: the host reads only so many unlisted skills for each.
     if cursor.is_some() && skills.is_empty() && next.is_none() {
         return Err(Failure::not_found(
             "No skill comes at or after this cursor; call list_skills without cursor.",
@@ -152,7 +152,7 @@ fn entries(skills: impl Iterator<Item = Skill>) -> (Vec<Entry>, Option<String>) 
     (entries, None)
 }
 
-/// Returns the number of bytes that a text has in a JSON string.
+/// Returns the maximum number of bytes that a text has in a JSON string.
 fn json_length(text: &str) -> usize {
     let length = |c: char| match c {
         '"' | '\\' => 2,

@@ -9,7 +9,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(checked.as_ref().err().copied(), expected(&text), "{text:?}");
     if let Ok(path) = checked {
         assert_eq!(path.as_str(), text);
-        check_shown(&path);
+        check_normalized(&path);
     }
     assert_eq!(check_skill_name(&text), is_name(&text), "{text:?}");
 }
@@ -73,12 +73,15 @@ impl Walker {
     }
 }
 
-/// Checks that the shown path leads only downwards to the path's target.
-fn check_shown(path: &SkillPath<'_>) {
-    let shown = path.normalized();
-    if shown != "." {
-        for name in shown.split('/') {
-            assert!(!matches!(name, "" | "." | ".."), "{shown:?} of {path:?}");
+/// Checks that the normalized path leads only downwards to the path's target.
+fn check_normalized(path: &SkillPath<'_>) {
+    let normalized = path.normalized();
+    if normalized != "." {
+        for name in normalized.split('/') {
+            assert!(
+                !matches!(name, "" | "." | ".."),
+                "{normalized:?} of {path:?}"
+            );
         }
     }
     let mut walker = Walker::new(&['/']);
@@ -87,7 +90,7 @@ fn check_shown(path: &SkillPath<'_>) {
         walker.step();
     }
     let target = walker.below.join("/");
-    assert_eq!(shown, if target.is_empty() { "." } else { &target });
+    assert_eq!(normalized, if target.is_empty() { "." } else { &target });
 }
 
 /// Returns whether a text has control characters, by their code points.

@@ -308,7 +308,8 @@ async fn sends_body_while_response_is_partly_read() {
 #[tokio::test]
 async fn reads_large_response_while_body_is_sent() {
     const LENGTH: usize = 8 << 20;
-    // Fills each of hyper's buffers, as fast servers without TLS can.
+    // Holds the whole response, so that it fills each of hyper's buffers, as fast servers without
+    // TLS can.
     let (ours, mut theirs) = tokio::io::duplex(2 * LENGTH);
     let server = tokio::spawn(async move {
         assert_ne!(theirs.read(&mut [0; 4096]).await.unwrap(), 0);

@@ -6,8 +6,8 @@ use skillhost::frontmatter::Frontmatter;
 /// The maximum number of characters of a name, by the specification.
 const MAX_NAME: usize = 64;
 
-/// Returns whether the extension accepts a name. Letters are ASCII letters, which every
-/// reader of the specification accepts.
+/// Returns whether the extension accepts a name. Letters other than ASCII are refused, because the
+/// specification can be read to forbid them.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.split('-').all(|part| {

@@ -1,5 +1,5 @@
-//! Inspects a component before it is trusted: its imports, tools and initial resources, and
-//! the reason why a host would refuse it.
+//! Inspects a component before it is trusted: its imports, its tools, its initial memories and
+//! tables, and the reason why a host would refuse it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -147,9 +147,9 @@ macro_rules! with_call_limits {
         $declare! {
             /// The limits of one call. All of them hold for every call.
             Limits in "limits", "no built-in tool would answer" {
-                /// Wall-clock time of a call, from its start to its answer: waiting,
-                /// instantiation, computing, host calls, and gathering the changed
-                /// files.
+                /// Wall-clock time of a call from when it has its slot to its answer:
+                /// instantiation, computing, host calls, and gathering the changed files.
+                /// Waiting counts too, but not for a person's decision about a request.
                 time: Duration, Time "10s" in 1, DAY;
                 against "a guest that loops or sleeps";
                 Time "time" "it took longer than {:?}"
@@ -164,7 +164,7 @@ macro_rules! with_call_limits {
                 against "a guest that floods the model's context or the host's memory";
                 Output "output" "its answer was larger than {:?} bytes"
 
-                /// Changed files that an answer lists. The rest is counted.
+                /// Changed files that an answer lists. Further files are only counted.
                 output_files: usize, Count "1000" in 1, u32::MAX;
                 against "a script that makes ten thousand files"
 
@@ -176,7 +176,7 @@ macro_rules! with_call_limits {
                 /// Elements of all tables of a call together. A component made from
                 /// JavaScript has 7,746.
                 table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;
-                against "table bombs";
+                against "a guest whose tables fill the host's memory";
                 TableElements "table-elements" "it needed more than {:?} table elements"
 
                 /// Core instances of a component. A component made from Python
@@ -193,7 +193,7 @@ macro_rules! with_call_limits {
                 /// Bytes that one call between host and guest makes the host
                 /// allocate, for example for a list of paths or an answer.
                 hostcall_fuel: usize, Bytes "128MiB" in 64 << 10, MAX_MEMORY;
-                against "a list whose every entry is all of the guest's memory";
+                against "a list whose every entry refers to the guest's whole memory";
                 HostcallFuel "hostcall-fuel" "it handed the host more than {:?} bytes at once"
 
                 /// Handles that a guest holds at a time, including open files.
@@ -298,7 +298,8 @@ pub(crate) const MAX_CALLS: u32 = 1024;
 const LEAST_MEMORY: u64 = 1 << 20;
 /// The highest value that [`Limits::memory`] can be set to: a 32-bit guest has no more.
 pub const MAX_MEMORY: u64 = 4 << 30;
-/// The highest value that [`Limits::table_elements`] can be: the size of the pool's tables.
+/// The highest value that [`Limits::table_elements`] can be: the size of each table in the engine's
+/// pool of instances.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
 /// The highest value that [`Limits::instances`] can be.
 pub(crate) const MAX_INSTANCES: usize = 200;
@@ -337,7 +338,8 @@ pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
 /// component whose definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
 /// The maximum number of values in all schemas of a component's definitions together. Guards
-/// against: short texts that need a hundred times their size in memory for each list of tools.
+/// against: short JSON that takes a hundred times its size in memory once it is parsed, again for
+/// each list of tools.
 pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
 /// The maximum number of patterns in all input schemas of a component's definitions together.
 /// Guards against: patterns that take tens of KiB each once they are compiled.

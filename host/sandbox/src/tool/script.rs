@@ -92,7 +92,7 @@ impl ScriptRecorder {
         }
     }
 
-    /// Notes a module of the script. Returns `false` if the call has reached the maximum.
+    /// Notes a module of the script. Returns `false` if the call would exceed the maximum.
     pub(crate) fn add_module(&self, path: &[u8], bytes: &[u8]) -> bool {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
@@ -102,7 +102,7 @@ impl ScriptRecorder {
         is_script || add(&mut run.modules, (path.to_owned(), digest))
     }
 
-    /// Notes code that the call wrote itself. Returns `false` if the call has reached the
+    /// Notes code that the call wrote itself. Returns `false` if the call would exceed the
     /// maximum.
     pub(crate) fn add_written_code(&self, bytes: &[u8]) -> bool {
         let mut run = self.lock();

@@ -108,7 +108,7 @@ impl<'a> Parts<'a> {
                 | Payload::CodeSectionStart { .. }
                 | Payload::CustomSection(_)
                 | Payload::End(_) => {}
-                // A start function would run before the component is linked.
+                // Also start functions: they would run before the component is linked.
                 other => bail!("unsupported section {other:?} in a module"),
             }
         }

@@ -12,7 +12,7 @@ pub(crate) const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// The type of the statements of cosign 2, whose fields are the same.
 pub(crate) const STATEMENT_OF_COSIGN_2: &str = "https://in-toto.io/Statement/v0.1";
 
-/// The predicate of a statement that only says that an artifact is signed.
+/// The predicate type of a statement that only says that an artifact is signed.
 pub(crate) const PREDICATE_TYPE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 #[derive(Deserialize)]

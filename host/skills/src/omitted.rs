@@ -1,5 +1,5 @@
 //! The entries of a skill's folder that are left out of lists: version control, installed packages,
-//! caches, and the earlier versions of files in a Kubernetes volume (see [`Volume`]). A call can
+//! caches, and the earlier versions of files in a Kubernetes volume (see `Volume`). A call can
 //! still read them by their exact path.
 
 use std::collections::BTreeSet;

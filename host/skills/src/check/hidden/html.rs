@@ -19,8 +19,9 @@ const MARKUP: [(&str, &str, usize); 5] = [
     (END_TAG, ">", 2),
 ];
 
-/// The starts of the tags of images, whose `alt` browsers show if they have no image.
-const IMAGES: [&str; 3] = ["<img", "<area", "<input"];
+/// The maximum number of ordinary attributes of a tag. In 7,900 tags of public skills, none has
+/// more than 15.
+const MAX_ATTRIBUTES: usize = 16;
 
 /// A tag, or markup that browsers do not show. Offsets are in bytes.
 pub(super) struct Markup<'a> {
@@ -145,22 +146,27 @@ impl Part {
     }
 }
 
-/// Returns whether a text can be an address, which has no blanks. Prose without blanks, such as
-/// Chinese, is not ASCII.
-pub(super) fn is_address(text: &str) -> bool {
-    text.is_ascii() && !text.contains(char::is_whitespace)
+/// Returns the part of a text that cannot be an address: all of a text with blanks, and otherwise
+/// the characters that are not ASCII, because Chinese prose has no blanks.
+pub(super) fn without_address(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_whitespace) {
+        text.into()
+    } else {
+        text.chars().filter(|c| !c.is_ascii()).collect()
+    }
 }
 
 /// Reads the tag at the start of HTML. Returns the text of its attributes, and its length. Returns
 /// `None` if the tag has no end: browsers then read the text after it as attributes.
 ///
-/// Leaves out the names of ordinary attributes, values that can be addresses, and the `alt` of an
-/// image, which browsers show instead of it.
+/// In ordinary attributes, leaves out names in ASCII and values that can be addresses. Also leaves
+/// out the first `alt` of an image, which browsers show instead of it.
 fn read_tag(html: &str) -> Option<(String, usize)> {
     let mut part = Part::TagName;
     let mut start = 0;
     let mut is_image = false;
-    let mut name = "";
+    let (mut is_alt, mut has_alt) = (false, false);
+    let mut count = 0;
     let mut attributes = String::new();
     for (at, byte) in html.bytes().enumerate().skip(2) {
         let next = part.after(byte);
@@ -168,22 +174,24 @@ fn read_tag(html: &str) -> Option<(String, usize)> {
             continue;
         }
         let text = &html[start..at];
-        let is_hidden = match part {
-            Part::TagName => {
-                is_image = IMAGES.iter().any(|tag| text.eq_ignore_ascii_case(tag));
-                false
-            }
-            Part::Name => {
-                name = text;
-                next != Part::BeforeValue || !is_address(name)
-            }
-            Part::Value | Part::Quoted(_) => {
-                !(is_address(text) || is_image && name.eq_ignore_ascii_case("alt"))
-            }
-            _ => false,
+        if part == Part::TagName {
+            is_image = text.eq_ignore_ascii_case("<img");
+        }
+        if part == Part::Name {
+            count += 1;
+            is_alt = is_image && !has_alt && text.eq_ignore_ascii_case("alt");
+            has_alt |= is_alt;
+        }
+        let has_value = next == Part::BeforeValue;
+        let hidden = match part {
+            Part::Name if has_value && count <= MAX_ATTRIBUTES => without_address(text),
+            Part::Value | Part::Quoted(_) if is_alt => Cow::default(),
+            Part::Value | Part::Quoted(_) if count <= MAX_ATTRIBUTES => without_address(text),
+            Part::Name | Part::Value | Part::Quoted(_) => text.into(),
+            _ => Cow::default(),
         };
-        if is_hidden {
-            attributes.push_str(text);
+        if !hidden.is_empty() {
+            attributes.push_str(&hidden);
             attributes.push(' ');
         }
         if next == Part::End {

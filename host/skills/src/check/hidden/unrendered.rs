@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
 use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
-use super::html::{first_markup, is_address, without_marks};
+use super::html::{first_markup, without_address, without_marks};
 use super::rendered::{Rendered, folded};
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
@@ -181,8 +181,8 @@ fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize
     html.end
 }
 
-/// Returns the text that an inline link or image hides: its title, and what is there instead of an
-/// address.
+/// Returns the text that an inline link or image hides: its title, and the part of its address that
+/// cannot be one.
 fn link_text(tag: &Tag<'_>) -> Text {
     let mut text = Text::default();
     if let Tag::Link {
@@ -199,9 +199,7 @@ fn link_text(tag: &Tag<'_>) -> Text {
     } = tag
     {
         text.push(title);
-        if !is_address(dest_url) {
-            text.push(dest_url);
-        }
+        text.push(&without_address(dest_url));
     }
     text
 }
@@ -247,9 +245,7 @@ fn add_definitions(found: &mut Found<'_>, range: Range<usize>, shown: &HashSet<S
             let end = rest.find(|c: char| c <= ' ');
             rest.split_at(end.unwrap_or(rest.len()))
         });
-        if !is_address(address) {
-            part.push(address);
-        }
+        part.push(&without_address(address));
         rest = skip_marks(after);
         let close = match rest.bytes().next() {
             Some(b'(') => ')',
@@ -532,6 +528,14 @@ mod tests {
                 format!("<img alt='{chinese}'> <p {}=1>", "x".repeat(200)),
                 &[],
             ),
+            (format!("<input alt='{LONG}'> <area alt='{LONG}'>"), &[1, 1]),
+            (
+                format!("<img alt='a' alt='{LONG}'> <img alt alt='{LONG}'>"),
+                &[1, 1],
+            ),
+            (format!("<p {}>", "word=word ".repeat(40)), &[1]),
+            (format!("<p {}>", "word=word ".repeat(16)), &[]),
+            (format!("[a](#{}\u{e9}{0})", "a-".repeat(40)), &[]),
             (
                 "<svg xmlns='a' width='24' height='24' viewBox='0 0 24 24' fill='none' \
                  stroke='b' stroke-width='2' stroke-linecap='round' stroke-linejoin='round'>"

@@ -37,8 +37,8 @@ const UNKNOWN_PROPERTY: &str = "skillhost_test_unknown";
 
 /// Returns valid arguments for the scratch skill, and records whether any were found.
 ///
-/// Takes them from the author's first case that expects an answer and has valid arguments. If there
-/// is no such case, makes arguments from the schema.
+/// Takes them from the author's first case that expects an answer and has valid arguments. Without
+/// such a case, makes arguments from the schema.
 pub(super) async fn find_sample<'a>(
     recorder: &mut Recorder,
     tool: &Definition,

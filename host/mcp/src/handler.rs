@@ -238,7 +238,7 @@ impl ServerHandler for Handler {
         if request.method != methods::CALL {
             return Err(error);
         }
-        // A `tools/call` whose parameters rmcp cannot parse.
+        // rmcp could not parse the parameters of this `tools/call`.
         let view = ClientView::new(&self.live, &context);
         let (parameters, caller) = (request.params.as_ref(), view.caller(&context));
         let refused = tools::refuse_unparsed_call(&view, parameters, caller, error);

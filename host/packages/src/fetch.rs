@@ -26,8 +26,8 @@ use crate::store::Store;
 ///
 /// # Errors
 ///
-/// If the source sends an invalid response, or anything but a skill whose file names are allowed;
-/// if the files are not the locked ones, not signed as required, or denied.
+/// If the response is invalid, is not a skill, or has a file name that is not allowed; if the files
+/// differ from the lock file, lack a required signature, or are denied.
 pub fn fetch_skill(
     name: &str,
     source: &SkillSource,

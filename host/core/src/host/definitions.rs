@@ -29,10 +29,10 @@ pub(super) struct Description {
 impl Host {
     /// Returns the definitions of the tools for agents, in the order of loading.
     ///
-    /// Omits tools whose schema lists the skills if there are none that they may use, and
-    /// `find_skills` if it is not [offered](crate::HostBuilder::search_offer). A schema does not
-    /// list [unlisted](crate::Unlisted) skills, which calls still accept, and lists none at all if
-    /// they are many, such as more than 200.
+    /// Omits a tool that lists skills in its schema if it may use no skill, and `find_skills` if it
+    /// is not [offered](crate::HostBuilder::search_offer). A schema lists no
+    /// [unlisted](crate::Unlisted) skills, which calls still accept. If there are many skills, such
+    /// as more than 200, it lists none.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         let mut listed = ListedFilter::new(self);

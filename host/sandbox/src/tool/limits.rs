@@ -176,7 +176,7 @@ macro_rules! with_call_limits {
                 /// Elements of all tables of a call together. A component made from
                 /// JavaScript has 7,746.
                 table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;
-                against "a guest whose tables fill the host's memory";
+                against "tables that fill the host's memory";
                 TableElements "table-elements" "it needed more than {:?} table elements"
 
                 /// Core instances of a component. A component made from Python
@@ -193,7 +193,7 @@ macro_rules! with_call_limits {
                 /// Bytes that one call between host and guest makes the host
                 /// allocate, for example for a list of paths or an answer.
                 hostcall_fuel: usize, Bytes "128MiB" in 64 << 10, MAX_MEMORY;
-                against "a list whose every entry refers to the guest's whole memory";
+                against "a list with thousands of entries that each contain all of the guest's memory";
                 HostcallFuel "hostcall-fuel" "it handed the host more than {:?} bytes at once"
 
                 /// Handles that a guest holds at a time, including open files.

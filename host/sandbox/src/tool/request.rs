@@ -33,7 +33,7 @@ pub struct RequestRecord {
     /// The result of the request, as the egress process reports it. `None` if the request was
     /// cancelled, or if the process failed.
     pub outcome: Option<Outcome>,
-    /// The rule to grant, if the host denied the request because nobody consented to it.
+    /// The rule to grant, if the host denied the request because no person consented to it.
     pub missing_rule: Option<String>,
     /// The bytes of the body that were sent.
     pub sent_bytes: u64,

@@ -22,7 +22,7 @@ fn sleeper() -> Process {
     process
 }
 
-/// Hangs in the given way.
+/// Waits as `way` says, or panics, while a process runs.
 fn hang(way: &str) {
     match way {
         "for a process" => {

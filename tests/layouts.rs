@@ -253,7 +253,7 @@ fn skill_in_a_skill_is_reported() {
         outer.nested_skills(),
         [
             "`a`: `inner/b/SKILL.md` counts as a file of this skill, not as a skill: move its \
-             folder out of this one, or name the folder above it as a folder of skills"
+             folder out of this one, or name its folder's parent as a folder of skills"
         ]
     );
     assert_eq!(

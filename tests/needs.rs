@@ -314,7 +314,7 @@ fn explain_names_rule_or_reason() {
         (
             &["https://api.example.org/v1/..%2fa"],
             1,
-            &["an escaped `..`"],
+            &["a disguised `..`"],
         ),
         (
             &["https://a@api.example.org/v1/"],

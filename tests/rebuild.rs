@@ -64,7 +64,7 @@ fn only_changed_components_are_compiled_again() {
 }
 
 #[test]
-fn fixed_component_file_is_loaded() {
+fn repaired_component_file_is_loaded() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     copy(&folders, "count_lines.wasm", "a.wasm");

@@ -341,7 +341,7 @@ fn continues_the_chain_after_a_torn_start() {
     drop(host);
     let report = log.assert_proven(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
     assert_eq!(report.unchanged_gap_bytes, 42 + 61 + zeros as u64);
-    // The files in a shell's order, and then the last one alone.
+    // The files in the opposite order, and then the last one alone.
     log.assert_proven(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
     log.assert_proven(&["audit.jsonl"], 2);
 }
@@ -381,7 +381,7 @@ fn accepts_zeros_after_a_torn_record() {
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     let last = text.lines().last().unwrap();
-    // The second number of zeros is longer than the tail that the host reads first.
+    // The second number of zeros is larger than the tail that the host reads first.
     for zeros in [3, 300 << 10] {
         for start in ["", &last[..22], &last[..60], last] {
             let torn = format!("{start}{}", "\0".repeat(zeros));

@@ -80,7 +80,7 @@ fn reads_changing_definition_only_once() {
         description.map(|tool| tool.description).collect::<String>()
     };
     let cache = tempfile::tempdir().unwrap();
-    // This folder has only one component, because each new cache compiles all of them.
+    // This folder has only one component, because a host with a new cache compiles all components.
     let tools = folders.outside.join("tools");
     fs::create_dir(&tools).unwrap();
     fs::copy(guests().join("hostile.wasm"), tools.join("hostile.wasm")).unwrap();

@@ -216,7 +216,7 @@ fn update_shows_changes_of_skill() {
     user.push_skill(&[("SKILL.md", &skill_md(&long))], Some("two"));
     let shown = user.run_ok(&["update"]);
     assert!(
-        shown.contains("    and 64 lines more differ; compare `/"),
+        shown.contains("    and 64 more lines; compare `/"),
         "{shown}"
     );
     assert_eq!(shown.matches("\n    + line ").count(), 36, "{shown}");

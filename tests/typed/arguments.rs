@@ -99,13 +99,13 @@ fn names_property_and_expected_type_of_wrong_argument() {
         (
             "variant",
             json!("circle"),
-            "must be an object or one of \"nothing\"",
+            "must be an object or \"nothing\"",
         ),
         (
             "variant",
             json!({"square": 1}),
             "must be an object with 'circle', an object with 'many_corners', an object with \
-             'named' or one of \"nothing\"",
+             'named' or \"nothing\"",
         ),
         (
             "variant",

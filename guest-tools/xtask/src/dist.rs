@@ -61,8 +61,8 @@ impl Dist {
         }
     }
 
-    /// Writes the components and the list. If `is_complete`, the folder must have no others, so
-    /// this removes them.
+    /// Writes the components and the list. If `is_complete`, `components` are all that the folder
+    /// should have, so this removes the others.
     pub(crate) fn write(&self, components: &Components, is_complete: bool) -> Result<()> {
         let mut sums = Sums::new();
         if is_complete {

@@ -309,16 +309,6 @@ fn searched_folders(config: &Config) -> String {
     )
 }
 
-/// Returns a suggestion of skills with similar names, or an empty string if there are none.
-fn similar_skills(host: &Host, skill: &str) -> String {
-    let names = host.catalog().nearest(skill);
-    if names.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!("; did you mean {}?", names.join(" or "))
-}
-
 /// Prints what the answer of a failed call leaves out: the host's help, and details for the
 /// operator.
 fn explain(host: &Host, error: &CallError) {
@@ -334,7 +324,7 @@ fn explain(host: &Host, error: &CallError) {
             let Some(skill) = &failure.unknown_skill else {
                 return;
             };
-            let similar = similar_skills(host, skill);
+            let similar = did_you_mean(host.catalog().nearest(skill), '`');
             if !similar.is_empty() {
                 terminal::complain(format_args!("there is no skill `{skill}`{similar}"));
             }
@@ -344,7 +334,7 @@ fn explain(host: &Host, error: &CallError) {
             stop: Stop::NotGranted { skill, .. },
             ..
         } if !host.catalog().has(skill) => {
-            let similar = similar_skills(host, skill);
+            let similar = did_you_mean(host.catalog().nearest(skill), '`');
             terminal::complain(format_args!("there is no skill `{skill}`{similar}"));
         }
         CallError::Stopped {

@@ -213,8 +213,8 @@ fn live_settings(
     }
 }
 
-/// Ignores SIGHUP. Operators send it to make a server reload its configuration, and a closed
-/// terminal sends it too.
+/// Ignores SIGHUP, so that it does not end the server: operators send it to make a server reload
+/// its configuration, and a closed terminal sends it too.
 fn ignore_hangup() -> anyhow::Result<()> {
     // Listening once replaces the default action permanently.
     drop(signal(SignalKind::hangup())?);

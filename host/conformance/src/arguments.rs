@@ -198,7 +198,7 @@ fn wrongly_accepted(result: CallResult, context: &str) -> Option<Outcome> {
 }
 
 /// Returns a value of a type that the schema does not allow. Returns `None` if the schema has no
-/// `type`, or allows every type.
+/// `type`, or allows objects, arrays, booleans and strings.
 fn value_of_wrong_type(schema: &Value) -> Option<Value> {
     let kinds: Vec<&str> = match schema.get("type")? {
         Value::String(kind) => vec![kind],

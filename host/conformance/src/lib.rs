@@ -189,7 +189,7 @@ impl Conformance {
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));
         let cases = cases.transpose()?;
         let scratch = Scratch::new()?;
-        // Compiling may take longer than all checks, so its progress is shown too.
+        // Compiling may take longer than all checks, so the check `loads` is shown before it.
         if let Some(progress) = &self.progress {
             progress("loads", None);
         }

@@ -16,8 +16,8 @@ use crate::target::Target;
 
 /// The issuers whose keys may be fetched.
 pub(crate) struct Issuers<R> {
-    /// The address of each issuer's keys, and the issuer's own resolver. So no issuer waits until
-    /// names of other issuers or of guests are resolved.
+    /// The address of each issuer's keys, and the issuer's own resolver. So a fetch of its keys
+    /// does not wait until host names for other issuers or for guests are resolved.
     pub(crate) resolvers: Vec<(String, R)>,
     /// Trusts only Mozilla's authorities. An operator adds others for tools, not for tokens.
     pub(crate) tls: TlsConnector,

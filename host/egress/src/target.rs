@@ -24,7 +24,7 @@ pub struct Target {
     pub(crate) is_tls: bool,
     pub(crate) host: Host,
     pub(crate) port: u16,
-    /// The path without dot segments, with only the necessary escapes, in upper case.
+    /// The path without dot segments. Only the necessary escapes remain, in upper case.
     pub(crate) path: String,
     /// The path with all escapes decoded, as a careless server can read it.
     pub(crate) decoded_path: String,
@@ -51,8 +51,8 @@ pub enum TargetError {
     Host,
     /// The port is not between 1 and 65535.
     Port,
-    /// The path is too long, or has an invalid escape, an escaped `..`, a control character, or text
-    /// that is not UTF-8.
+    /// The path is too long, or has an invalid escape, a disguised `..`, a control character, or
+    /// text that is not UTF-8.
     Path,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for TargetError {
             Self::Host => "the host is neither a name in ASCII nor an IP address in its usual form",
             Self::Port => "the port is not between 1 and 65535",
             Self::Path => {
-                "the path is too long, or has an invalid escape, an escaped `..`, a control \
+                "the path is too long, or has an invalid escape, a disguised `..`, a control \
                  character or text that is not UTF-8"
             }
         })
@@ -189,7 +189,7 @@ pub(crate) fn read_authority(authority: &str) -> Result<(Host, Option<u16>), Tar
     Ok((read_host(host).ok_or(TargetError::Host)?, port))
 }
 
-/// Returns a port in decimal digits.
+/// Reads a port from decimal digits. Returns `None` for 0, which is no port.
 pub(crate) fn read_port(digits: &str) -> Option<u16> {
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     let port = digits.parse().ok().filter(|_| are_digits);
@@ -253,7 +253,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
     if decoded.split('%').skip(1).any(is_unicode_escape) {
         return Err(TargetError::Path);
     }
-    // An escape hid a `..` that is still here.
+    // A `.` or `..` that is still here was hidden, such as by an escape or a `;`.
     if decoded.split('/').any(is_dots) {
         Err(TargetError::Path)
     } else {
@@ -421,7 +421,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn refuses_methods_of_tunnels_in_any_case() {
+    fn refuses_connect_and_trace_in_any_case() {
         for method in ["CONNECT", "TRACE", "connect", "Trace"] {
             let uri = "https://example.org/".parse().unwrap();
             let method = method.parse().unwrap();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_messages_before_their_contents() {
+    fn refuses_unknown_long_and_cut_messages() {
         for (bytes, expected) in [
             (&[3, 1, 0, 0, 0, 0][..], ErrorKind::InvalidData),
             (&[0, 6, 0, 0, 0], ErrorKind::FileTooLarge),

@@ -12,11 +12,11 @@ use skillhost_skills::text::count::count;
 /// names again and again.
 const MAX_SKILLS: usize = 65_536;
 
-/// The maximum number of characters of a fault in the log. Guards against: a path as long as a
-/// page.
+/// The maximum number of characters of a fault in the log. Guards against: a path of thousands of
+/// characters.
 const MAX_DETAIL_CHARACTERS: usize = 512;
 
-/// The maximum number of skills that the line names for each fault.
+/// The maximum number of skills that the warning names for each fault.
 const MAX_NAMED: usize = 3;
 
 /// A reason why the skills extension does not list a skill, or not all of it.
@@ -85,7 +85,7 @@ impl FaultLog {
         }
     }
 
-    /// Forgets the fault of a skill, which is fixed.
+    /// Forgets the fault of a skill, if it had one.
     pub(crate) fn clear(&self, skill: &str) {
         self.faults().skills.remove(skill);
     }
@@ -126,7 +126,7 @@ fn summary(faults: &BTreeMap<String, SkillFault>, skills: usize) -> String {
     }
     let listed = by_fault.get(&SkillFault::Incomplete).map_or(0, Vec::len);
     let mut line = format!(
-        "`skills/list` leaves out {} of {}; `--log info` says why for each",
+        "`skills/list` leaves out {} of {}",
         faults.len() - listed,
         count(skills, "skill")
     );
@@ -145,6 +145,7 @@ fn summary(faults: &BTreeMap<String, SkillFault>, skills: usize) -> String {
         );
         separator = ';';
     }
+    line.push_str("; `--log info` says why for each");
     line
 }
 
@@ -165,10 +166,10 @@ mod tests {
         log.summarize(&skills);
         assert_eq!(
             log.faults().last_line,
-            "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 \
-             without a name that the specification allows (`a_1`, `a_2`, `a_3`, …); 1 with a file \
-             or folder named like the skill's `name` (`b`); 1 listed without files that lead \
-             outside of the skill or cannot be read (`c`)"
+            "`skills/list` leaves out 5 of 7 skills: 4 without a name that the specification \
+             allows (`a_1`, `a_2`, `a_3`, …); 1 with a file or folder named like the skill's \
+             `name` (`b`); 1 listed without files that lead outside of the skill or cannot be \
+             read (`c`); `--log info` says why for each"
         );
         for name in &skills {
             log.clear(name);

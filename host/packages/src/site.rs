@@ -198,7 +198,7 @@ fn parse(text: &str) -> anyhow::Result<SiteSource> {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     ensure!(
         (1..=MAX_NAME).contains(&skill.len()) && skill.bytes().all(is_plain),
-        "the skill must have up to {MAX_NAME} lower-case letters, digits and `-`"
+        "the skill's name must have 1 to {MAX_NAME} lower-case letters, digits or `-`"
     );
     Ok(SiteSource {
         scheme,

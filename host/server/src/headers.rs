@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The session id of a client with a handshake.
+/// The session id of a client that begins with the handshake `initialize`.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The method of a request, since revision 2026-07-28.

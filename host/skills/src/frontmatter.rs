@@ -43,7 +43,7 @@ pub const KEYS: [&str; 6] = [
     "allowed-tools",
 ];
 
-/// The key with which an author hides a skill from models. Several hosts read it.
+/// The key with which an author hides a skill from models. Other hosts read it too.
 pub const DISABLE_MODEL_INVOCATION: &str = "disable-model-invocation";
 
 /// A value and the line of its key.
@@ -109,7 +109,8 @@ pub enum ProblemKind {
     NotYaml,
     /// A key occurs twice. The first one is used.
     DuplicateKey,
-    /// A value is a number, boolean, date or null instead of text. Its source text is used.
+    /// A value is a number, boolean, date or null instead of text. Its source text is used, or an
+    /// empty text for null.
     NotText,
     /// A value is a list or map instead of text, or text instead of a map.
     WrongType,
@@ -167,7 +168,8 @@ pub fn read(text: &str) -> Reading<'_> {
 /// Parses the frontmatter of a SKILL.md as JSON, with all keys and the types of YAML.
 /// Returns `None` if there is no frontmatter.
 ///
-/// Fails for invalid YAML, and for YAML that JSON cannot express.
+/// Fails for invalid YAML, for YAML that JSON cannot express, and for frontmatter that is not
+/// closed or exceeds [`MAX_FRONTMATTER_BYTES`].
 pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
     let split = split(text);
     match split.yaml {
@@ -190,8 +192,8 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
 
 /// Parses YAML that is one object, such as another program's lock file, as JSON.
 ///
-/// Fails like [`read_json`], and for more than [`MAX_FRONTMATTER_BYTES`]. An error in the YAML
-/// names its line.
+/// Fails for invalid YAML, for YAML that JSON cannot express, and for more than
+/// [`MAX_FRONTMATTER_BYTES`]. An error in the YAML names its line.
 pub fn read_yaml(text: &str) -> Result<Map<String, Value>, String> {
     if text.len() > MAX_FRONTMATTER_BYTES {
         return Err(format!(
@@ -489,7 +491,8 @@ mod tests {
         }
     }
 
-    /// The lenient parser only parses invalid YAML. It must not change the valid values there.
+    /// The lenient parser is only used for invalid YAML, and must read the valid parts of it like
+    /// the strict parser.
     #[test]
     fn both_parsers_agree_on_valid_yaml() {
         let yaml = "name: a # b\ndescription: >-\n  c\n  d\n\nlicense: 'e'\nmetadata:\n  f: 1\n  g:\n\

@@ -136,10 +136,13 @@ fn call_with_subscription_header_counts_as_call() {
     assert_eq!(Client::once(server.address, &asked).status, 503);
     drop(running);
     // The slot becomes free a moment after the peer has read the answer or disconnected.
-    wait_until("a call alone is still refused", || {
-        let answer = Client::once(server.address, &disguised);
-        answer.status == 200 && answer.text() == "# meadow\n"
-    });
+    wait_until(
+        "a call is still refused after the running one ended",
+        || {
+            let answer = Client::once(server.address, &disguised);
+            answer.status == 200 && answer.text() == "# meadow\n"
+        },
+    );
 }
 
 #[test]
@@ -294,6 +297,8 @@ fn refused_bytes_through_proxy_count_towards_no_client() {
     let wrong_host = padded().with("Host", "other.example");
     let other_path = Request::get(&format!("/{}", "x".repeat(20_000)));
     let unidentified = [(wrong_token, 401), (wrong_host, 403), (other_path, 404)];
+    // Such bytes count towards the client of the connection's next request. Through a proxy they
+    // count for none, because its next request may come from another peer.
     for (proxies, is_counted) in [(vec!["127.0.0.0/8".to_owned()], false), (Vec::new(), true)] {
         let keys = "bytes_per_minute = \"32KiB\"";
         let mut options = clients(&[("one", keys), ("other", keys)]);
@@ -353,7 +358,7 @@ fn padding_counts_towards_bytes_per_minute() {
 }
 
 #[test]
-fn refuses_odd_ids_of_client_over_budget() {
+fn refuses_requests_with_odd_ids_over_budget() {
     let table = [("one", "calls_per_minute = 1")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     ask(&server, Some("one"), "ping", json!({}));
@@ -471,7 +476,8 @@ fn requests_of_streams_count_as_answers_until_closed() {
         streams.map(|(stream, _)| stream).collect::<Vec<_>>()
     };
     let opened = open_all("greedy");
-    // Requests of 60 kB and a few values each fill three quarters of a MiB.
+    // Each request takes 60 kB, and memory for a few values. Together they fill the three quarters
+    // of a MiB that one client may use.
     assert!((8..=13).contains(&opened.len()), "{}", opened.len());
     let (_stream, status) = open(&server, &large("other"));
     assert_eq!(status, 200);
@@ -513,7 +519,7 @@ fn client_with_scope_is_notified_of_visible_changes() {
 }
 
 #[test]
-fn client_without_resources_is_not_notified_of_them() {
+fn client_without_resources_is_not_offered_any() {
     let tables = [
         ("none", "tools = [\"read_*\"]"),
         ("some", "tools = [\"skill_*\"]"),

@@ -1,5 +1,5 @@
-//! Builds JavaScript with componentize-js. `componentize.mjs` runs it in Node.js, and bundles the
-//! packages that the project imports.
+//! Builds JavaScript with componentize-js. The script `componentize.mjs` bundles the packages that
+//! the project imports, and runs the compiler in Node.js.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -88,8 +88,8 @@ impl Project {
         self.text(path)
     }
 
-    /// Locks the project until the returned file is dropped. Guards against: two builds, such as
-    /// one of `dev`, that write the same intermediate files.
+    /// Locks the project until the returned file is dropped. Guards against: another build at the
+    /// same time, such as one that `dev` starts, which writes the same intermediate files.
     pub(super) fn lock(&self) -> Result<File, BuildError> {
         let folder = self.build_folder("")?;
         let lock = || {

@@ -20,7 +20,7 @@ pub(crate) fn record(name: &str, start: Instant) {
     PARTS.with_borrow_mut(|parts| parts.push((name.to_owned(), time)));
 }
 
-/// Removes the recorded parts. Returns a line that lists them, with the time since `start`.
+/// Removes the recorded parts. Returns a line with the time since `start` and the long parts.
 pub(crate) fn take_summary(start: Instant) -> Line {
     let parts = PARTS.take();
     let long = parts.iter().filter(|(_, time)| *time >= MIN_LISTED);

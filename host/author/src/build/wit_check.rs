@@ -53,8 +53,8 @@ pub(super) fn check(project: &Project) -> Result<(), BuildError> {
         versions.join(", ")
     ))
     .fix(
-        "keep one, and write its version in the packages that use it; `skillhost new` has the \
-         newest",
+        "keep one, and write its version in the packages that use it; a new project of \
+         `skillhost new` has the newest",
     ))
 }
 

@@ -14,12 +14,12 @@ use skillhost_skills::named_file::{self, UNKNOWN_KIND};
 use skillhost_skills::own_user::is_own_user;
 
 /// The maximum size of a file. Guards against: a device or a log in place of a configuration.
-/// Claude Code also keeps its state in its file, which can be some megabytes.
+/// Claude Code also keeps its state in its file, so the file can have several megabytes.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A file of a client, which may not exist.
 pub(super) struct ClientFile {
-    /// The folder that the client's documentation names, such as the home folder.
+    /// The project's folder, or the folder of the user's settings, such as `~/.codex`.
     folder: PathBuf,
     /// The path of the file in that folder.
     inside: &'static Path,

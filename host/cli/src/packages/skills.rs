@@ -359,8 +359,8 @@ pub(crate) fn changes(
     }));
     if let Some(more @ 1..) = changes.len().checked_sub(MAX_CHANGED) {
         lines.push(format_line!(
-            "    and {} more differ; compare `{}` with `{}`",
-            count(more, "line"),
+            "    and {}; compare `{}` with `{}`",
+            count(more, "more line"),
             store.skill_root(old).display(),
             store.skill_root(new).display()
         ));

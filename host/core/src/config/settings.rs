@@ -36,7 +36,8 @@ use super::tables::Tables;
 /// # }
 /// ```
 pub trait FileSettings: Sized {
-    /// Declares the keys of these settings. All other keys are refused.
+    /// Declares the keys of these settings. Keys that neither they nor [`Config`] declare are
+    /// refused.
     fn declare_keys(keys: &mut Keys);
 
     /// Reads the settings.

@@ -233,7 +233,7 @@ fn bounds_size_and_time_of_repositories() {
     let (server, commit) = with_skill();
     let begin = Instant::now();
     let source: GitSource = server.source("").parse().unwrap();
-    // One file that claims a terabyte, and never ends.
+    // One file that claims to have half a terabyte, and never ends.
     let id = commit.clone();
     server.replace_answers(move |request, stream| {
         if !request.contains("command=fetch") {
@@ -268,7 +268,7 @@ fn bounds_size_and_time_of_repositories() {
         error.contains("the repository has more than 256 MiB"),
         "{error}"
     );
-    // The server sends nothing more.
+    // The server sends the start of the response, and then nothing more.
     server.replace_answers(move |request, stream| {
         let is_pack = request.contains("command=fetch");
         if is_pack && begin_pack(stream, &commit).is_ok() {

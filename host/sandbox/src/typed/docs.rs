@@ -103,8 +103,8 @@ impl Docs {
         })
     }
 
-    /// Returns the comments on a type of an interface or of the world. `interface` is in the
-    /// component's spelling.
+    /// Returns the comments on a type of an interface, such as `acme:glossary/terms@1.0.0`, or of
+    /// the world.
     pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&Arc<TypeDocs>> {
         let mut packages = self.0.iter();
         packages.find_map(|package| match interface {
@@ -170,8 +170,8 @@ impl PackageDocs {
     }
 }
 
-/// Joins the lines of each paragraph of a comment. Lines of lists, tables, titles and code
-/// stay separate.
+/// Joins the lines of each paragraph of a comment. Lines of lists, tables and titles stay separate.
+/// A comment with a code block is returned unchanged.
 pub(super) fn join_lines(comment: &str) -> String {
     if comment.contains("```") {
         return comment.to_owned();

@@ -58,7 +58,7 @@ pub(crate) struct FolderListing {
     folder: Arc<FolderNode>,
     /// The last listed name of the view's own entries.
     last: Option<String>,
-    /// True once all of the view's own entries are listed.
+    /// True once all entries that only the view has are listed.
     is_past_own: bool,
     disk: Option<(EntryCursor, DescriptorLease)>,
 }

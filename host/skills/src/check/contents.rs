@@ -27,8 +27,8 @@ pub(super) const RULES: &[Rule] = &[
         "nested-skill",
         "The folder contains another SKILL.md that is not listed as a skill and that the body does \
          not refer to.",
-        "Move the inner skill's folder out of this one, or name the folder above it as a folder of \
-         skills.",
+        "Move the inner skill's folder out of this one, or name the parent of the inner skill's \
+         folder as a folder of skills.",
     ),
     Rule::warning(
         "omitted-files",
@@ -78,11 +78,11 @@ pub(crate) fn nested_problem(skills: &[String]) -> Option<String> {
     Some(match skills.len() {
         1 => format!(
             "{first} counts as a file of this skill, not as a skill: move its folder out of this \
-             one, or name the folder above it as a folder of skills"
+             one, or name its folder's parent as a folder of skills"
         ),
         many => format!(
             "{first} and {} more count as files of this skill, not as skills: move their folders \
-             out of this one, or name the folders above them as folders of skills",
+             out of this one, or name their folders' parents as folders of skills",
             many - 1
         ),
     })

@@ -59,7 +59,7 @@ mod tests {
     fn names_that_fail_the_check_displace_no_others() {
         let mut names: Vec<String> = (0..40).map(|number| format!("tea{number:02}")).collect();
         names.push("teapot".to_owned());
-        // With 40 more similar names, `teapot` is not among the names to check.
+        // At most `MAX_CHECKED` names are checked: not `teapot`, if 40 others are more similar.
         for (others, expected) in [(5, &["teapot"][..]), (40, &[])] {
             let names = names.iter().map(String::as_str);
             let names =

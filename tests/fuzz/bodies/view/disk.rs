@@ -31,7 +31,7 @@ impl Disk {
 
 fn code(errno: Errno) -> Code {
     match errno {
-        // The kernel's error for a path that leads out.
+        // `XDEV` is the kernel's error for a path that leads out.
         Errno::XDEV | Errno::PERM => "not-permitted",
         Errno::NOENT => "no-entry",
         Errno::NOTDIR => "not-directory",
@@ -73,7 +73,8 @@ fn beneath(base: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<Owne
     loop {
         let flags = flags | OFlags::CLOEXEC;
         match rustix::fs::openat2(base, path, flags, mode, ResolveFlags::BENEATH) {
-            // Something was renamed elsewhere meanwhile.
+            // Something on the machine was renamed or mounted meanwhile, so the kernel could not
+            // check a `..`. Try again.
             Err(Errno::AGAIN) => {}
             opened => return opened.map_err(code),
         }
@@ -213,7 +214,7 @@ impl FileSystem for Disk {
 
     fn set_size(&mut self, file: &OwnedFd, size: u64) -> Result<(), Code> {
         check_file(file)?;
-        // POSIX allows this error too. Linux has "invalid".
+        // Linux returns "invalid" here. The view returns the other error that POSIX allows.
         let access = rustix::fs::fcntl_getfl(file).unwrap() & OFlags::RWMODE;
         if access == OFlags::RDONLY {
             return Err("bad-descriptor");

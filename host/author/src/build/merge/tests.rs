@@ -6,9 +6,10 @@ use wasmparser::{Validator, WasmFeatures};
 
 use super::*;
 
-/// A component as wit-component links one. It has a library, and a module with the memory, the
-/// table and the addresses. It calls a host function through a shim, because this function needs
-/// the memory.
+/// A component in the form in which wit-component links one. It has a library, and a main module
+/// with the memory, the table and the address of the number that the library reads. The library
+/// calls a host function through a shim, because that function uses the memory and is therefore
+/// defined after both modules.
 const LINKED: &str = r#"(component
   (import "wasi:random/random@0.2.0" (instance $random
     (export "get-random-bytes" (func (param "len" u64) (result (list u8))))))

@@ -48,7 +48,7 @@ fn asks_for_watches_again_after_each_round() {
 }
 
 #[test]
-fn many_new_folders_are_limited_and_all_watched() {
+fn scans_again_after_too_many_new_folders() {
     let (root, mut watcher) = scanned();
     let [mut from, mut to] = ["a", "b"].map(|name| root.path(&format!("skills/skill-0/{name}")));
     fs::create_dir(&from).unwrap();

@@ -246,7 +246,7 @@ fn reports_best_matching_schema() {
         },
     }));
     let figure = "Argument 'figure' must be an object with 'circle', an object with 'corners' \
-                  or one of \"nothing\"";
+                  or \"nothing\"";
     for (arguments, message) in [
         (
             json!({"count": 1.5}),
@@ -266,7 +266,7 @@ fn reports_best_matching_schema() {
         ),
         (
             json!({"figure": "circle"}),
-            "Argument 'figure' must be an object or one of \"nothing\"",
+            "Argument 'figure' must be an object or \"nothing\"",
         ),
         (json!({"figure": {"square": 1}}), figure),
         (json!({"figure": {}}), figure),

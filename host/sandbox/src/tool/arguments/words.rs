@@ -104,7 +104,12 @@ fn expectation(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> = options.as_array()?.iter().map(Value::to_string).collect();
-            Some(format!("one of {}", shorten(&options.join(", "))))
+            let listed = shorten(&options.join(", "));
+            Some(if options.len() == 1 {
+                listed
+            } else {
+                format!("one of {listed}")
+            })
         }
         ValidationErrorKind::Required { property } => {
             Some(format!("an object with '{}'", shorten(property.as_str()?)))

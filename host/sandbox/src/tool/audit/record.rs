@@ -1,6 +1,7 @@
 //! The records of the audit log: their fields, and their form as lines of JSON.
 //!
-//! A record has the request of a call, bounded and escaped, but not its answer.
+//! A record has the tool, skill and path of a call, bounded and escaped, but neither the other
+//! arguments nor the answer.
 
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
@@ -22,8 +23,8 @@ const MAX_CHARACTERS: usize = 1024;
 /// log accept.
 const MAX_REQUESTS: usize = 50;
 
-/// The maximum number of characters of each text about a request. A method and an origin have
-/// fewer.
+/// The maximum number of characters of each text about a request. Only the rule of a grant can be
+/// longer before it is cut, because `wasi/http.rs` limits methods and authorities.
 const MAX_REQUEST_CHARACTERS: usize = 512;
 
 /// The record of one call.

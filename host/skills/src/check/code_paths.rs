@@ -38,7 +38,7 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
     let mut lines = LineCounter::new(body, body_line);
     // The line of the previous code, and whether the line gives an example.
     let mut last = (0, false);
-    let found = inline_code(body).flat_map(move |code| {
+    let found = inline_code(body).into_iter().flat_map(move |code| {
         let line = lines.line_of(code.start);
         if last.0 != line {
             last = (line, gives_an_example(line_around(body, code.start)));

@@ -7,6 +7,7 @@ pub(super) mod document;
 mod html;
 mod rendered;
 mod unrendered;
+mod unseen;
 
 use std::collections::HashMap;
 

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use pulldown_cmark::{CowStr, Event, LinkType, Tag};
+use pulldown_cmark::{Event, LinkType, Tag};
 
-use super::markdown::{self, LineCounter};
+use super::markdown::{LineCounter, Markdown};
 use super::{Finding, Rule};
 use crate::frontmatter::{Split, quoted};
 
@@ -72,10 +72,11 @@ fn leads_out(path: &str) -> bool {
 
 /// Finds the relative links of a text, including those that lead out of its folder.
 pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
-    let parser = markdown::parser(body);
+    let markdown = Markdown::read(body);
+    let parser = markdown.parser();
     let definitions = parser.reference_definitions().iter();
-    let mut destinations: Vec<(usize, CowStr<'_>)> = definitions
-        .map(|(_, definition)| (definition.span.start, definition.dest.to_string().into()))
+    let mut destinations: Vec<(usize, String)> = definitions
+        .map(|(_, definition)| (definition.span.start, definition.dest.to_string()))
         .collect();
     let events = parser.into_offset_iter();
     destinations.extend(events.filter_map(|(event, range)| match event {
@@ -90,7 +91,7 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
                 dest_url,
                 ..
             },
-        ) => Some((range.start, dest_url)),
+        ) => Some((range.start, dest_url.into_string())),
         _ => None,
     }));
     destinations.sort_by_key(|(at, _)| *at);
@@ -98,13 +99,10 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
     let found = destinations
         .into_iter()
         .filter_map(move |(at, destination)| {
-            let path = match destination {
-                CowStr::Borrowed(destination) => relative_path(destination)?,
-                destination => Cow::Owned(relative_path(&destination)?.into_owned()),
-            };
+            let path = relative_path(&destination)?.into_owned();
             Some(Reference {
                 line: lines.line_of(at),
-                path,
+                path: path.into(),
             })
         });
     found.take(MAX_REFERENCES)

@@ -1,8 +1,12 @@
 //! Markdown as a renderer reads it.
 
+mod renderer;
+
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
+
+use renderer::Renderer;
 
 /// The maximum size of a text, in bytes, which is that of a linked file. Guards against: the memory
 /// for a text of brackets, each of which takes 48 bytes.
@@ -25,11 +29,41 @@ const MAX_TITLE_VISITS: usize = 1 << 24;
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
 
-/// Returns a parser of a Markdown text. It recognizes tables and footnotes, because most renderers
-/// show them. It finds nothing in a text with an [`excess`].
-pub(super) fn parser(text: &str) -> Parser<'_> {
-    let text = if excess(text, 0).is_some() { "" } else { text };
-    Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES)
+/// A Markdown text as a family of renderers reads it. Has no content if the text has an
+/// [`excess`].
+#[derive(PartialEq)]
+pub(super) struct Markdown {
+    /// The text of the file, rewritten for the parser. All lengths are the same.
+    pub(super) text: String,
+}
+
+impl Markdown {
+    /// Reads a text as GitHub does.
+    pub(super) fn read(text: &str) -> Self {
+        Self::read_as(Renderer::GitHub, text)
+    }
+
+    /// Reads a text as each family of renderers does. Returns one result if they agree.
+    pub(super) fn readings(text: &str) -> Vec<Self> {
+        let renderers = [Renderer::GitHub, Renderer::Newer];
+        let mut readings = Vec::from(renderers.map(|renderer| Self::read_as(renderer, text)));
+        readings.dedup();
+        readings
+    }
+
+    fn read_as(renderer: Renderer, text: &str) -> Self {
+        let text = match excess(text, 0) {
+            Some(_) => String::new(),
+            None => renderer.rewrite(text),
+        };
+        Self { text }
+    }
+
+    /// Returns a parser. It recognizes tables and footnotes, because most renderers show them.
+    pub(super) fn parser(&self) -> Parser<'_> {
+        let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
+        Parser::new_ext(&self.text, options)
+    }
 }
 
 /// Returns why a text takes too much time or memory to parse, and the line where that shows.
@@ -157,9 +191,11 @@ pub(super) fn split_at_end(text: &str, close: char) -> Option<(&str, &str)> {
 }
 
 /// Returns the byte range of each inline code in a text, including its backticks.
-pub(super) fn inline_code(text: &str) -> impl Iterator<Item = Range<usize>> {
-    let events = parser(text).into_offset_iter();
-    events.filter_map(|(event, range)| matches!(event, Event::Code(_)).then_some(range))
+pub(super) fn inline_code(text: &str) -> Vec<Range<usize>> {
+    let markdown = Markdown::read(text);
+    let events = markdown.parser().into_offset_iter();
+    let code = events.filter(|(event, _)| matches!(event, Event::Code(_)));
+    code.map(|(_, range)| range).collect()
 }
 
 /// Converts byte offsets in a text to line numbers. An offset before the previous one has the

@@ -94,7 +94,9 @@ pub(super) fn hidden_characters(text: &str) -> Vec<(usize, char)> {
         }
         let after = rest.next();
         let is_needed = match c {
-            '\n' | '\r' | '\t' => true,
+            '\n' | '\t' => true,
+            // A terminal writes the text after a single CR over the text before it.
+            '\r' => after.is_none_or(|c| c == '\n'),
             '\u{fe0e}' | '\u{fe0f}' => {
                 is_in(&SYMBOLS, before)
                     || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))

@@ -239,6 +239,7 @@ mod tests {
             ("a\u{fe01}\u{e0101}".to_owned(), &[("hidden-run", 1)]),
             ("数\u{200d}\u{200d}据".to_owned(), &[("hidden-run", 1)]),
             ("a\u{1b}[2J".to_owned(), &[("hidden-control", 1)]),
+            ("a\rb\r\n".to_owned(), &[("hidden-control", 1)]),
             ("a\n\u{7f}\u{c}\u{b}".to_owned(), &[("hidden-control", 2)]),
             ("é\u{85}".to_owned(), &[("hidden-control", 1)]),
             ("a\u{2800}\u{2028}".to_owned(), &[("hidden-control", 1)]),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-use super::super::markdown::parser;
+use super::super::markdown::Markdown;
 use super::html::{hides_rest, without_marks};
 
 /// The maximum indentation of a footnote. Text with more belongs to the block before it.
@@ -23,13 +23,14 @@ pub(super) struct Rendered {
 }
 
 impl Rendered {
-    /// Finds what the page of a Markdown text shows. It shows a footnote if the body or another
+    /// Finds what the page of a text shows. It shows a footnote if the body or another
     /// shown footnote refers to it.
     ///
     /// Renderers differ about labels with unusual characters, about several footnotes with one
     /// label and about footnotes in others. None of these is treated as shown. If a comment or tag
     /// hides the rest of the page, no footnote is, because GitHub shows footnotes at the end.
-    pub(super) fn from(text: &str) -> Self {
+    pub(super) fn from(markdown: &Markdown) -> Self {
+        let text = &*markdown.text;
         let mut labels = HashSet::new();
         // The start of each label's footnote. `None` for a footnote that is not treated as shown.
         let mut starts: HashMap<String, Option<usize>> = HashMap::new();
@@ -39,7 +40,7 @@ impl Rendered {
         let mut open = Vec::new();
         let mut is_end_hidden = false;
         let mut quotes = 0;
-        for (event, range) in parser(text).into_offset_iter() {
+        for (event, range) in markdown.parser().into_offset_iter() {
             match event {
                 Event::Start(Tag::BlockQuote(_)) => quotes += 1,
                 Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
@@ -89,7 +90,8 @@ impl Rendered {
 
 /// Returns whether all renderers read a footnote's label in the same way.
 fn is_plain_label(label: &str) -> bool {
-    label.len() <= MAX_LABEL_BYTES && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\'])
+    label.len() <= MAX_LABEL_BYTES
+        && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\', '\u{1}'])
 }
 
 /// Returns the number of bytes between the byte `at` of a text and the start of its line, or a number

@@ -2,14 +2,15 @@
 //! declarations and attributes in HTML, titles of links, link definitions, footnotes, cells beyond
 //! the columns of a table, and text after the language of a code block.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
-use super::super::markdown::{BLANKS, LineCounter, parser, split_at_end};
+use super::super::markdown::{BLANKS, LineCounter, Markdown, split_at_end};
 use super::html::{first_markup, without_address, without_marks};
 use super::rendered::{Rendered, folded};
+use super::unseen::add_unseen;
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
 /// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:
@@ -32,7 +33,7 @@ pub(super) struct Unrendered {
 
 /// The weight of a part's text, and its start.
 #[derive(Default)]
-struct Text {
+pub(super) struct Text {
     /// The length in letters. A Chinese, Japanese or Korean character counts as three.
     weight: usize,
     start: String,
@@ -41,7 +42,7 @@ struct Text {
 }
 
 impl Text {
-    fn from(text: &str) -> Self {
+    pub(super) fn from(text: &str) -> Self {
         let mut new = Self::default();
         new.push(text);
         new
@@ -72,21 +73,19 @@ impl Text {
     }
 }
 
-/// The long parts that were found in a text, in order.
-struct Found<'a> {
+/// The long parts that were found in a text.
+pub(super) struct Found<'a> {
+    /// The text, rewritten for the renderer whose hidden parts are added.
     text: &'a str,
-    lines: LineCounter<'a>,
-    parts: Vec<Unrendered>,
+    /// By the byte at which each starts.
+    parts: BTreeMap<usize, Text>,
 }
 
 impl Found<'_> {
     /// Adds a part that starts at the byte `at`, if it is long.
-    fn add(&mut self, at: usize, part: Text) {
+    pub(super) fn add(&mut self, at: usize, part: Text) {
         if part.is_long() {
-            self.parts.push(Unrendered {
-                line: self.lines.line_of(at),
-                start: part.start.trim_end().to_owned(),
-            });
+            self.parts.entry(at).or_insert(part);
         }
     }
 }
@@ -94,19 +93,34 @@ impl Found<'_> {
 /// Returns the long parts of a Markdown text that a rendered page does not show. `first_line` is
 /// the line of its file on which the text starts.
 pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
+    let readings = Markdown::readings(text);
     let mut found = Found {
-        text,
-        lines: LineCounter::new(text, first_line),
-        parts: Vec::new(),
+        text: "",
+        parts: BTreeMap::new(),
     };
-    let rendered = Rendered::from(text);
+    for markdown in &readings {
+        found.text = &markdown.text;
+        add_parts(&mut found, markdown);
+        add_unseen(&mut found, markdown);
+    }
+    let mut lines = LineCounter::new(text, first_line);
+    let parts = found.parts.into_iter().map(|(at, part)| Unrendered {
+        line: lines.line_of(at),
+        start: part.start.trim_end().to_owned(),
+    });
+    parts.collect()
+}
+
+fn add_parts(found: &mut Found<'_>, markdown: &Markdown) {
+    let text = found.text;
+    let rendered = Rendered::from(markdown);
     // Between two blocks are only link definitions, and the marks of lists and quotes.
     let mut blocks_end = 0;
     let mut hidden_end = 0;
     let mut cell_end = 0;
     let mut quotes = 0;
     let end = (Event::Rule, text.len()..text.len());
-    for (event, range) in parser(text).into_offset_iter().chain([end]) {
+    for (event, range) in markdown.parser().into_offset_iter().chain([end]) {
         match event {
             Event::Start(Tag::BlockQuote(_)) => quotes += 1,
             Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
@@ -128,7 +142,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
             continue;
         }
         if range.start > blocks_end {
-            add_definitions(&mut found, blocks_end..range.start, &rendered.labels);
+            add_definitions(found, blocks_end..range.start, &rendered.labels);
         }
         if matches!(event, Event::Start(Tag::FootnoteDefinition(_))) {
             if rendered.footnotes.contains(&range.start) {
@@ -145,7 +159,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         blocks_end = blocks_end.max(range.end);
         match event {
             Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
-                hidden_end = add_markup(&mut found, range, quotes);
+                hidden_end = add_markup(found, range, quotes);
                 blocks_end = blocks_end.max(hidden_end);
             }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
@@ -157,13 +171,12 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
             _ => {}
         }
     }
-    found.parts
 }
 
 /// Adds the long parts of the HTML at `html`, which is in this many quotes. Returns the end of what
 /// browsers do not show: a comment or tag without an end hides the rest of the page, not only its
 /// block.
-fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize {
+pub(super) fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize {
     let text = found.text;
     let unmarked = without_marks(&text[html.clone()], quotes);
     let mut at = 0;
@@ -561,6 +574,43 @@ mod tests {
                 &[],
             ),
             (format!("[a]\n\n[a]: b '{LONG}'"), &[3]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_text_where_renderers_end_blocks_otherwise() {
+        for (text, expected) in [
+            (format!("<pre></PRE>\n[//]: # ({LONG})"), &[2][..]),
+            (format!("<pre></style>\n~~~ {LONG}"), &[2]),
+            (format!("<script>\n</script>\n[//]: # ({LONG})"), &[3]),
+            (format!("~~~\nx\n~~~\t\n<!-- {LONG} -->\n~~~\ny\n~~~"), &[4]),
+            (format!("    x\r<!-- {LONG} -->"), &[1]),
+            (format!("<source>\n`<!-- {LONG} -->`"), &[2]),
+            (format!("<search>\n`<!-- {LONG} -->`"), &[2]),
+            (format!("<search> x\n# y\n[//]: # ({LONG})"), &[3]),
+            (format!("<textarea>\n\n``` {LONG}"), &[3]),
+            (format!("> a\n<b>\n<a href=\"{LONG}"), &[3]),
+            (format!("Add <script src='a'></script>\n\n{LONG}"), &[]),
+        ] {
+            assert_eq!(lines(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_tables_and_footnotes_that_only_github_hides() {
+        for (text, expected) in [
+            (format!("text\na|b\n-|-\nc|d|{LONG}"), &[4][..]),
+            (format!("|a|\n|-|\t\n|c|{LONG}|"), &[3]),
+            (format!("|a|\n:-\n|c|{LONG}|"), &[3]),
+            (format!("[^a[b]: {LONG}"), &[1]),
+            (format!("[^a\\]: {LONG}"), &[1]),
+            (format!("[^{}]: {LONG}", "a".repeat(1_001)), &[1]),
+            (format!("[^b c]:<?\n{LONG}?>"), &[1]),
+            (format!("a [^{LONG}\nx] b"), &[1]),
+            (format!("a [^x `]` {LONG}\ny] b"), &[1]),
+            (format!("a [^{LONG}] [b\nc]"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

@@ -1,0 +1,178 @@
+//! Finds hidden text that only GitHub's parser recognizes: tables and footnotes in what other
+//! parsers read as a paragraph, and tags after a quote or list.
+//!
+//! Reports too much rather than too little: what looks so in other text is rare.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Tag, TagEnd};
+
+use super::super::markdown::{BLANKS, Markdown};
+use super::unrendered::{Found, Text, add_markup};
+
+/// Adds the long parts that GitHub hides and the parser reads as visible.
+pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
+    let text = &*markdown.text;
+    // The quotes, items and footnotes around an event.
+    let mut depth = 0;
+    let mut is_code = false;
+    // The lines of text since the last block began or ended.
+    let mut lines: Option<Range<usize>> = None;
+    let mut brackets = Brackets::default();
+    let mut html_end = 0;
+    for (event, range) in markdown.parser().into_offset_iter() {
+        match &event {
+            Event::Start(Tag::BlockQuote(_) | Tag::Item | Tag::FootnoteDefinition(_)) => depth += 1,
+            Event::End(TagEnd::BlockQuote(_) | TagEnd::Item | TagEnd::FootnoteDefinition) => {
+                depth -= 1;
+            }
+            Event::Start(Tag::CodeBlock(_)) => is_code = true,
+            Event::End(TagEnd::CodeBlock) => is_code = false,
+            Event::InlineHtml(_)
+                if depth > 0 && range.start >= html_end && is_alone(text, &range) =>
+            {
+                // After a quote or list, such a tag begins a block, until a blank line.
+                html_end = blank_line(text, range.end);
+                add_markup(found, range.start..html_end, 0);
+            }
+            Event::Text(_) if !is_code => brackets.read(text, &range),
+            Event::SoftBreak | Event::HardBreak => brackets.line += 1,
+            _ => {}
+        }
+        if is_inline(&event) && !is_code {
+            let start = lines.map_or(range.start, |lines| lines.start);
+            lines = Some(start..range.end);
+        } else if let Some(lines) = lines.take() {
+            add_lines(found, text, lines);
+            brackets.add_to(found, text);
+            brackets = Brackets::default();
+        }
+    }
+}
+
+/// Finds the text in `[^…]` on several lines, which GitHub drops if it is no footnote.
+#[derive(Default)]
+struct Brackets {
+    /// The number of line ends before the text that is read.
+    line: usize,
+    /// The start of each open bracket, and its line if a `^` follows.
+    open: Vec<(usize, Option<usize>)>,
+    dropped: Vec<Range<usize>>,
+}
+
+impl Brackets {
+    /// Reads text that is neither code nor a tag.
+    fn read(&mut self, text: &str, range: &Range<usize>) {
+        let is_escaped = text[..range.start].ends_with('\\');
+        for at in range.clone().skip(usize::from(is_escaped)) {
+            match text.as_bytes()[at] {
+                b'[' => {
+                    let has_caret = text.as_bytes().get(at + 1) == Some(&b'^');
+                    self.open.push((at, has_caret.then_some(self.line)));
+                }
+                b']' => {
+                    if let Some((start, Some(line))) = self.open.pop()
+                        && line < self.line
+                    {
+                        self.dropped.push(start..at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the dropped text that is in no other dropped text.
+    fn add_to(mut self, found: &mut Found<'_>, text: &str) {
+        self.dropped.sort_by_key(|range| range.start);
+        let mut end = 0;
+        for range in self.dropped {
+            if range.start >= end {
+                end = range.end;
+                found.add(range.start, Text::from(&text[range]));
+            }
+        }
+    }
+}
+
+fn is_inline(event: &Event<'_>) -> bool {
+    match event {
+        Event::Start(tag) => is_inline_tag(tag.to_end()),
+        Event::End(tag) => is_inline_tag(*tag),
+        Event::Html(_) | Event::Rule => false,
+        _ => true,
+    }
+}
+
+fn is_inline_tag(tag: TagEnd) -> bool {
+    matches!(
+        tag,
+        TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image
+    )
+}
+
+/// Returns whether a tag has a line for itself.
+fn is_alone(text: &str, tag: &Range<usize>) -> bool {
+    let before = text[..tag.start].trim_end_matches(BLANKS);
+    let after = text[tag.end..].trim_start_matches(BLANKS);
+    before.ends_with('\n') && (after.is_empty() || after.starts_with(['\r', '\n']))
+}
+
+/// Returns the offset of the first blank line after the byte `at`.
+fn blank_line(text: &str, at: usize) -> usize {
+    let mut end = at;
+    for line in text[at..].split_inclusive('\n') {
+        if end > at && line.trim_ascii().is_empty() {
+            break;
+        }
+        end += line.len();
+    }
+    end
+}
+
+/// Adds the parts that GitHub hides in these lines of text.
+fn add_lines(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
+    let mut at = lines.start;
+    let mut columns = None;
+    for line in text[lines.clone()].split_inclusive('\n') {
+        let content = line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c));
+        let is_escaped = at > 0 && text[..at].ends_with('\\');
+        if is_footnote(content) && !is_escaped {
+            // Indented blocks after it belong to it.
+            found.add(at, Text::from(&text[at..]));
+            return;
+        }
+        if let Some(columns) = columns {
+            found.add(at, cells_beyond(content, columns));
+        }
+        if at > lines.start && columns.is_none() {
+            columns = columns_of(content);
+        }
+        at += line.len();
+    }
+}
+
+/// Returns whether a line begins with a footnote for GitHub, which reads `[` and `\` in its label
+/// as themselves.
+fn is_footnote(line: &str) -> bool {
+    let label = line.strip_prefix("[^");
+    let label = label.and_then(|label| label.split_once("]:"));
+    label.is_some_and(|(label, _)| !label.contains([']', ' ', '\t', '\r', '\n']))
+}
+
+/// Returns the number of columns of a table whose second line is this one.
+fn columns_of(line: &str) -> Option<usize> {
+    let line = line.trim();
+    let is_second = |c: char| "|-:".contains(c) || BLANKS.contains(&c);
+    let is_table = line.contains('-') && line.contains(['|', ':']) && line.chars().all(is_second);
+    let inner = line.strip_prefix('|').unwrap_or(line);
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    is_table.then(|| inner.split('|').count())
+}
+
+/// Returns the text of a table's row beyond this many columns.
+fn cells_beyond(line: &str, columns: usize) -> Text {
+    let line = line.strip_prefix('|').unwrap_or(line);
+    let beyond = line.splitn(columns + 1, '|').nth(columns);
+    Text::from(beyond.unwrap_or_default())
+}

@@ -7,7 +7,6 @@ pub(super) mod document;
 mod html;
 mod rendered;
 mod unrendered;
-mod unseen;
 
 use std::collections::HashMap;
 

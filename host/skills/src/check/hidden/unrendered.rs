@@ -2,6 +2,8 @@
 //! declarations and attributes in HTML, titles of links, link definitions, footnotes, cells beyond
 //! the columns of a table, and text after the language of a code block.
 
+mod unseen;
+
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
@@ -10,7 +12,8 @@ use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 use super::super::markdown::{BLANKS, LineCounter, Markdown, split_at_end};
 use super::html::{first_markup, without_address, without_marks};
 use super::rendered::{Rendered, folded};
-use super::unseen::add_unseen;
+
+use unseen::add_unseen;
 
 /// The minimum weight of a part that may hold an instruction. In six public collections with 3,491
 /// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:

@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::super::markdown::{BLANKS, Markdown};
-use super::unrendered::{Found, Text, add_markup};
+use super::super::super::markdown::{BLANKS, Markdown};
+use super::{Found, Text, add_markup};
 
 /// Adds the long parts that GitHub hides and the parser reads as visible.
 pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {

@@ -189,7 +189,7 @@ pub(crate) fn read_authority(authority: &str) -> Result<(Host, Option<u16>), Tar
     Ok((read_host(host).ok_or(TargetError::Host)?, port))
 }
 
-/// Reads a port from decimal digits. Returns `None` for 0, which is no port.
+/// Parses a port number. Returns `None` unless it has only digits and is between 1 and 65535.
 pub(crate) fn read_port(digits: &str) -> Option<u16> {
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     let port = digits.parse().ok().filter(|_| are_digits);

@@ -26,14 +26,18 @@ const MAX_CELLS: usize = 1 << 18;
 /// thousands of lines, or with a million brackets and hundreds of lines.
 const MAX_TITLE_VISITS: usize = 1 << 24;
 
+/// The character that replaces one in a label that the parser reads differently than renderers. A
+/// label with it is treated as not shown.
+pub(super) const ODD: u8 = 1;
+
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
 
-/// A Markdown text as a family of renderers reads it. Has no content if the text has an
+/// A Markdown text as a group of renderers reads it. Has no content if the text has an
 /// [`excess`].
 #[derive(PartialEq)]
 pub(super) struct Markdown {
-    /// The text of the file, rewritten for the parser. All lengths are the same.
+    /// The text of the file, rewritten for the parser. Offsets are those of the file's text.
     pub(super) text: String,
 }
 
@@ -43,10 +47,9 @@ impl Markdown {
         Self::read_as(Renderer::GitHub, text)
     }
 
-    /// Reads a text as each family of renderers does. Returns one result if they agree.
+    /// Reads a text as each group of renderers does. Returns one result if they agree.
     pub(super) fn readings(text: &str) -> Vec<Self> {
-        let renderers = [Renderer::GitHub, Renderer::Newer];
-        let mut readings = Vec::from(renderers.map(|renderer| Self::read_as(renderer, text)));
+        let mut readings = vec![Self::read(text), Self::read_as(Renderer::Newer, text)];
         readings.dedup();
         readings
     }

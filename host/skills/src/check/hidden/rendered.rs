@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-use super::super::markdown::Markdown;
+use super::super::markdown::{Markdown, ODD};
 use super::html::{hides_rest, without_marks};
 
 /// The maximum indentation of a footnote. Text with more belongs to the block before it.
@@ -90,8 +90,8 @@ impl Rendered {
 
 /// Returns whether all renderers read a footnote's label in the same way.
 fn is_plain_label(label: &str) -> bool {
-    label.len() <= MAX_LABEL_BYTES
-        && !label.contains([' ', '\t', '\n', '\r', '[', ']', '\\', '\u{1}'])
+    let is_odd = |c| " \t\n\r[]\\".contains(c) || c == char::from(ODD);
+    label.len() <= MAX_LABEL_BYTES && !label.contains(is_odd)
 }
 
 /// Returns the number of bytes between the byte `at` of a text and the start of its line, or a number

@@ -76,12 +76,12 @@ impl Text {
     }
 }
 
-/// The long parts that were found in a text.
+/// The long parts of a text that were found so far.
 pub(super) struct Found<'a> {
-    /// The text, rewritten for the renderer whose hidden parts are added.
+    /// The text as one group of renderers reads it.
     text: &'a str,
-    /// By the byte at which each starts.
-    parts: BTreeMap<usize, Text>,
+    /// The parts that any of them hides, by the byte at which each starts.
+    parts: &'a mut BTreeMap<usize, Text>,
 }
 
 impl Found<'_> {
@@ -96,18 +96,17 @@ impl Found<'_> {
 /// Returns the long parts of a Markdown text that a rendered page does not show. `first_line` is
 /// the line of its file on which the text starts.
 pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
-    let readings = Markdown::readings(text);
-    let mut found = Found {
-        text: "",
-        parts: BTreeMap::new(),
-    };
-    for markdown in &readings {
-        found.text = &markdown.text;
-        add_parts(&mut found, markdown);
-        add_unseen(&mut found, markdown);
+    let mut parts = BTreeMap::new();
+    for markdown in Markdown::readings(text) {
+        let mut found = Found {
+            text: &markdown.text,
+            parts: &mut parts,
+        };
+        add_parts(&mut found, &markdown);
+        add_unseen(&mut found, &markdown);
     }
     let mut lines = LineCounter::new(text, first_line);
-    let parts = found.parts.into_iter().map(|(at, part)| Unrendered {
+    let parts = parts.into_iter().map(|(at, part)| Unrendered {
         line: lines.line_of(at),
         start: part.start.trim_end().to_owned(),
     });

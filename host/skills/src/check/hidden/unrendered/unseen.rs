@@ -1,7 +1,7 @@
-//! Finds hidden text that only GitHub's parser recognizes: tables and footnotes in what other
-//! parsers read as a paragraph, and tags after a quote or list.
+//! Finds text that only GitHub hides, because only its parser finds a table or footnote in a
+//! paragraph, or a block of HTML after a quote or list.
 //!
-//! Reports too much rather than too little: what looks so in other text is rare.
+//! Reports too much rather than too little, because ordinary text rarely looks like this.
 
 use std::ops::Range;
 
@@ -20,6 +20,7 @@ pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
     let mut lines: Option<Range<usize>> = None;
     let mut brackets = Brackets::default();
     let mut html_end = 0;
+    let mut has_footnote = false;
     for (event, range) in markdown.parser().into_offset_iter() {
         match &event {
             Event::Start(Tag::BlockQuote(_) | Tag::Item | Tag::FootnoteDefinition(_)) => depth += 1,
@@ -32,8 +33,8 @@ pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
                 if depth > 0 && range.start >= html_end && is_alone(text, &range) =>
             {
                 // After a quote or list, such a tag begins a block, until a blank line.
-                html_end = blank_line(text, range.end);
-                add_markup(found, range.start..html_end, 0);
+                let end = blank_line(text, range.end);
+                html_end = add_markup(found, range.start..end, 0);
             }
             Event::Text(_) if !is_code => brackets.read(text, &range),
             Event::SoftBreak | Event::HardBreak => brackets.line += 1,
@@ -43,20 +44,27 @@ pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
             let start = lines.map_or(range.start, |lines| lines.start);
             lines = Some(start..range.end);
         } else if let Some(lines) = lines.take() {
-            add_lines(found, text, lines);
+            if !has_footnote && let Some(at) = footnote(text, &lines) {
+                // Indented blocks after it belong to it.
+                has_footnote = true;
+                found.add(at, Text::from(&text[at..]));
+            }
+            add_further_cells(found, text, lines);
             brackets.add_to(found, text);
             brackets = Brackets::default();
         }
     }
 }
 
-/// Finds the text in `[^…]` on several lines, which GitHub drops if it is no footnote.
+/// Finds text in brackets, such as `[^…]`, that spans several lines. GitHub does not show it,
+/// unless it is the label of a footnote.
 #[derive(Default)]
 struct Brackets {
     /// The number of line ends before the text that is read.
     line: usize,
     /// The start of each open bracket, and its line if a `^` follows.
     open: Vec<(usize, Option<usize>)>,
+    /// The text in brackets that GitHub does not show.
     dropped: Vec<Range<usize>>,
 }
 
@@ -111,7 +119,7 @@ fn is_inline_tag(tag: TagEnd) -> bool {
     )
 }
 
-/// Returns whether a tag has a line for itself.
+/// Returns whether a tag is alone on its line.
 fn is_alone(text: &str, tag: &Range<usize>) -> bool {
     let before = text[..tag.start].trim_end_matches(BLANKS);
     let after = text[tag.end..].trim_start_matches(BLANKS);
@@ -130,37 +138,50 @@ fn blank_line(text: &str, at: usize) -> usize {
     end
 }
 
-/// Adds the parts that GitHub hides in these lines of text.
-fn add_lines(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
+/// Returns the start of the first line that begins with a footnote for GitHub.
+fn footnote(text: &str, lines: &Range<usize>) -> Option<usize> {
     let mut at = lines.start;
-    let mut columns = None;
     for line in text[lines.clone()].split_inclusive('\n') {
-        let content = line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c));
-        let is_escaped = at > 0 && text[..at].ends_with('\\');
-        if is_footnote(content) && !is_escaped {
-            // Indented blocks after it belong to it.
-            found.add(at, Text::from(&text[at..]));
-            return;
+        // No footnote begins in a heading, in a cell of a table, or after a `\`.
+        let before = text[..at].trim_end_matches(BLANKS);
+        if !before.ends_with(['#', '|', '\\']) && is_footnote(without_marks(line)) {
+            return Some(at);
         }
-        if let Some(columns) = columns {
-            found.add(at, cells_beyond(content, columns));
-        }
-        if at > lines.start && columns.is_none() {
-            columns = columns_of(content);
+        at += line.len();
+    }
+    None
+}
+
+/// Adds the cells beyond the columns of a table that begins in these lines.
+fn add_further_cells(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
+    let start = lines.start;
+    let mut at = start;
+    let mut columns = None;
+    for line in text[lines].split_inclusive('\n') {
+        let row = without_marks(line);
+        match columns {
+            Some(columns) => found.add(at, cells_beyond(row, columns)),
+            None if at > start => columns = columns_of(row),
+            // The header.
+            None => {}
         }
         at += line.len();
     }
 }
 
-/// Returns whether a line begins with a footnote for GitHub, which reads `[` and `\` in its label
-/// as themselves.
+/// Returns a line without its indentation and the marks of quotes.
+fn without_marks(line: &str) -> &str {
+    line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
+}
+
+/// Returns whether a line begins with a footnote for GitHub, whose labels may contain `[` and `\`.
 fn is_footnote(line: &str) -> bool {
     let label = line.strip_prefix("[^");
     let label = label.and_then(|label| label.split_once("]:"));
     label.is_some_and(|(label, _)| !label.contains([']', ' ', '\t', '\r', '\n']))
 }
 
-/// Returns the number of columns of a table whose second line is this one.
+/// If a line can separate the header of a table from its rows, returns the number of columns.
 fn columns_of(line: &str) -> Option<usize> {
     let line = line.trim();
     let is_second = |c: char| "|-:".contains(c) || BLANKS.contains(&c);
@@ -170,7 +191,7 @@ fn columns_of(line: &str) -> Option<usize> {
     is_table.then(|| inner.split('|').count())
 }
 
-/// Returns the text of a table's row beyond this many columns.
+/// Returns the text of a row beyond this many columns.
 fn cells_beyond(line: &str, columns: usize) -> Text {
     let line = line.strip_prefix('|').unwrap_or(line);
     let beyond = line.splitn(columns + 1, '|').nth(columns);

@@ -589,8 +589,8 @@ mod tests {
             (format!("<script>\n</script>\n[//]: # ({LONG})"), &[3]),
             (format!("~~~\nx\n~~~\t\n<!-- {LONG} -->\n~~~\ny\n~~~"), &[4]),
             (format!("    x\r<!-- {LONG} -->"), &[1]),
-            (format!("<source>\n`<!-- {LONG} -->`"), &[2]),
-            (format!("<search>\n`<!-- {LONG} -->`"), &[2]),
+            (format!("<source> `<!-- {LONG} -->`"), &[1]),
+            (format!("<search> `<!-- {LONG} -->`"), &[1]),
             (format!("<search> x\n# y\n[//]: # ({LONG})"), &[3]),
             (format!("<textarea>\n\n``` {LONG}"), &[3]),
             (format!("> a\n<b>\n<a href=\"{LONG}"), &[3]),
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_tables_and_footnotes_that_only_github_hides() {
+    fn finds_text_in_what_only_renderers_recognize() {
         for (text, expected) in [
             (format!("text\na|b\n-|-\nc|d|{LONG}"), &[4][..]),
             (format!("|a|\n|-|\t\n|c|{LONG}|"), &[3]),
@@ -613,6 +613,8 @@ mod tests {
             (format!("a [^{LONG}\nx] b"), &[1]),
             (format!("a [^x `]` {LONG}\ny] b"), &[1]),
             (format!("a [^{LONG}] [b\nc]"), &[]),
+            (format!("a <![CDATA[ b] {LONG} ]]>"), &[1]),
+            (format!("a `<![CDATA[ b] {LONG} ]]>`"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
         }

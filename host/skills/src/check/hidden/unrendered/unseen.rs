@@ -1,5 +1,5 @@
-//! Finds text that only GitHub hides, because only its parser finds a table or footnote in a
-//! paragraph, or a block of HTML after a quote or list.
+//! Finds text that renderers hide and the parser does not: in a table in a paragraph, a block of
+//! HTML after a quote or list, a CDATA section with a `]`, or brackets that GitHub drops.
 //!
 //! Reports too much rather than too little, because ordinary text rarely looks like this.
 
@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 use super::super::super::markdown::{BLANKS, Markdown};
 use super::{Found, Text, add_markup};
 
-/// Adds the long parts that GitHub hides and the parser reads as visible.
+/// Adds the long parts that renderers hide and the parser reads as visible.
 pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
     let text = &*markdown.text;
     // The quotes, items and footnotes around an event.
@@ -20,7 +20,6 @@ pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
     let mut lines: Option<Range<usize>> = None;
     let mut brackets = Brackets::default();
     let mut html_end = 0;
-    let mut has_footnote = false;
     for (event, range) in markdown.parser().into_offset_iter() {
         match &event {
             Event::Start(Tag::BlockQuote(_) | Tag::Item | Tag::FootnoteDefinition(_)) => depth += 1,
@@ -44,17 +43,14 @@ pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
             let start = lines.map_or(range.start, |lines| lines.start);
             lines = Some(start..range.end);
         } else if let Some(lines) = lines.take() {
-            if !has_footnote && let Some(at) = footnote(text, &lines) {
-                // Indented blocks after it belong to it.
-                has_footnote = true;
-                found.add(at, Text::from(&text[at..]));
-            }
-            add_further_cells(found, text, lines);
-            brackets.add_to(found, text);
+            add_further_cells(found, text, lines.clone());
+            brackets.add_to(found, &text[..lines.end]);
             brackets = Brackets::default();
         }
     }
 }
+
+const CDATA: &str = "<![CDATA[";
 
 /// Finds text in brackets, such as `[^…]`, that spans several lines. GitHub does not show it,
 /// unless it is the label of a footnote.
@@ -66,6 +62,8 @@ struct Brackets {
     open: Vec<(usize, Option<usize>)>,
     /// The text in brackets that GitHub does not show.
     dropped: Vec<Range<usize>>,
+    /// The starts of CDATA sections. The parser accepts none with a `]` in it.
+    sections: Vec<usize>,
 }
 
 impl Brackets {
@@ -74,6 +72,7 @@ impl Brackets {
         let is_escaped = text[..range.start].ends_with('\\');
         for at in range.clone().skip(usize::from(is_escaped)) {
             match text.as_bytes()[at] {
+                b'<' if text[at..].starts_with(CDATA) => self.sections.push(at),
                 b'[' => {
                     let has_caret = text.as_bytes().get(at + 1) == Some(&b'^');
                     self.open.push((at, has_caret.then_some(self.line)));
@@ -90,8 +89,20 @@ impl Brackets {
         }
     }
 
-    /// Adds the dropped text that is in no other dropped text.
+    /// Adds the text of sections, and the dropped text that is in no other dropped text. `text` is
+    /// the file up to the end of the paragraph.
     fn add_to(mut self, found: &mut Found<'_>, text: &str) {
+        let mut end = 0;
+        for start in self.sections {
+            if start < end {
+                continue;
+            }
+            let Some(length) = text[start..].find("]]>") else {
+                break;
+            };
+            end = start + length;
+            found.add(start, Text::from(&text[start + CDATA.len()..end]));
+        }
         self.dropped.sort_by_key(|range| range.start);
         let mut end = 0;
         for range in self.dropped {
@@ -138,20 +149,6 @@ fn blank_line(text: &str, at: usize) -> usize {
     end
 }
 
-/// Returns the start of the first line that begins with a footnote for GitHub.
-fn footnote(text: &str, lines: &Range<usize>) -> Option<usize> {
-    let mut at = lines.start;
-    for line in text[lines.clone()].split_inclusive('\n') {
-        // No footnote begins in a heading, in a cell of a table, or after a `\`.
-        let before = text[..at].trim_end_matches(BLANKS);
-        if !before.ends_with(['#', '|', '\\']) && is_footnote(without_marks(line)) {
-            return Some(at);
-        }
-        at += line.len();
-    }
-    None
-}
-
 /// Adds the cells beyond the columns of a table that begins in these lines.
 fn add_further_cells(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
     let start = lines.start;
@@ -172,13 +169,6 @@ fn add_further_cells(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
 /// Returns a line without its indentation and the marks of quotes.
 fn without_marks(line: &str) -> &str {
     line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
-}
-
-/// Returns whether a line begins with a footnote for GitHub, whose labels may contain `[` and `\`.
-fn is_footnote(line: &str) -> bool {
-    let label = line.strip_prefix("[^");
-    let label = label.and_then(|label| label.split_once("]:"));
-    label.is_some_and(|(label, _)| !label.contains([']', ' ', '\t', '\r', '\n']))
 }
 
 /// If a line can separate the header of a table from its rows, returns the number of columns.

@@ -611,6 +611,7 @@ mod tests {
             (format!("[^{}]: {LONG}", "a".repeat(1_001)), &[1]),
             (format!("[^b c]:<?\n{LONG}?>"), &[1]),
             (format!("a [^{LONG}\nx] b"), &[1]),
+            (format!("a\n\t[^[b]: # ({LONG}\n]("), &[2]),
             (format!("a [^x `]` {LONG}\ny] b"), &[1]),
             (format!("a [^{LONG}] [b\nc]"), &[]),
             (format!("a <![CDATA[ b] {LONG} ]]>"), &[1]),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::super::super::markdown::{BLANKS, Markdown};
+use super::super::super::markdown::{BLANKS, Markdown, ODD};
 use super::{Found, Text, add_markup};
 
 /// Adds the long parts that renderers hide and the parser reads as visible.
@@ -74,9 +74,11 @@ impl Brackets {
             match text.as_bytes()[at] {
                 b'<' if text[at..].starts_with(CDATA) => self.sections.push(at),
                 b'[' => {
-                    let has_caret = text.as_bytes().get(at + 1) == Some(&b'^');
+                    let has_caret = matches!(text.as_bytes().get(at + 1), Some(b'^' | &ODD));
                     self.open.push((at, has_caret.then_some(self.line)));
                 }
+                // A rewritten bracket in a line that is no footnote.
+                ODD if !text[..at].ends_with('[') => self.open.push((at, None)),
                 b']' => {
                     if let Some((start, Some(line))) = self.open.pop()
                         && line < self.line

@@ -2,14 +2,12 @@
 //! expectations.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use serde_json::{Map, Value};
-use tempfile::NamedTempFile;
 
 use super::case::{self, Case, Expectation, hint};
 use super::component::TestedComponent;
@@ -17,7 +15,7 @@ use super::report::{Outcome, Recorder, Rule};
 use super::trial::is_tool_fault;
 use super::wording::describe;
 use skillhost::{CallError, Failure, Line};
-use skillhost_skills::named_file;
+use skillhost_skills::{atomic_file, named_file};
 
 pub(super) const RULES: &[Rule] = &[CASE];
 
@@ -218,14 +216,8 @@ impl CaseFile {
                 case.insert("expect".to_owned(), expect);
             }
         }
-        let replace = || -> Result<()> {
-            let mut file = NamedTempFile::new_in(path.parent().context("the path has no folder")?)?;
-            writeln!(file, "{content:#}")?;
-            fs::set_permissions(file.path(), fs::metadata(&path)?.permissions())?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        replace().with_context(context)
+        atomic_file::replace(&path, format!("{content:#}\n").as_bytes(), 0o644)
+            .with_context(context)
     }
 }
 

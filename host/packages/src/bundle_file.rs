@@ -14,10 +14,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
-use skillhost_skills::named_file;
+use skillhost_skills::{atomic_file, named_file};
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::atomic;
 use crate::denied::DenyList;
 use crate::digest::Digest;
 use crate::lock::{LockFile, LockedPackage, LockedSkill};
@@ -112,7 +111,7 @@ pub fn export(
     let lock_digest = Digest::of(text.as_bytes());
     blobs.insert(&lock_digest);
     check_target(path)?;
-    let written = atomic::replace_with(path, 0o644, |file| -> anyhow::Result<()> {
+    let written = atomic_file::replace_with(path, 0o644, |file| -> anyhow::Result<()> {
         let mut tar = Builder::new(file);
         append(&mut tar, LAYOUT, layout.as_bytes())?;
         append(&mut tar, INDEX, &index)?;

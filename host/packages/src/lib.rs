@@ -13,7 +13,6 @@
 //! - `statement`: the statement that a signature covers.
 //! - `identity`: signers that are identities, such as workflows of a repository.
 //! - `signature`: keys, and sigstore bundles.
-//! - `atomic`: replaces files as a whole.
 //! - `skill_files`: the checked files of a skill, from any source.
 //! - `skill_folder`: reads a skill that its author pushes.
 //! - `layer`: packs and unpacks the files of a skill.
@@ -63,8 +62,6 @@ mod statement;
 mod identity;
 
 mod signature;
-
-mod atomic;
 
 mod skill_files;
 

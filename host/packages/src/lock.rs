@@ -9,10 +9,9 @@ use std::slice;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use skillhost_skills::broker::Opener;
-use skillhost_skills::named_file;
+use skillhost_skills::{atomic_file, named_file};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
-use crate::atomic;
 use crate::digest::Digest;
 use crate::git::is_commit;
 use crate::identity::SignerIdentity;
@@ -187,7 +186,7 @@ impl LockFile {
                 "it would have {} bytes, more than {MAX_BYTES}",
                 text.len()
             );
-            Ok(atomic::replace(path, text.as_bytes(), 0o644)?)
+            Ok(atomic_file::replace(path, text.as_bytes(), 0o644)?)
         };
         write().with_context(|| format!("cannot write `{}`", path.display()))
     }

@@ -10,12 +10,11 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use skillhost::config::{ConfiguredPath, FileSettings, Keys, Tables};
-use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
+use skillhost_skills::{atomic_file, named_file};
 use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Table, value};
 
-use crate::atomic;
 use crate::denied::{DenyList, check_reason};
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot, fits};
@@ -471,7 +470,7 @@ fn edit(
     change(&mut document).with_context(cannot)?;
     // Replaces the target of a symlink, not the symlink.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    atomic::replace(&target, document.to_string().as_bytes(), 0o644).with_context(cannot)
+    atomic_file::replace(&target, document.to_string().as_bytes(), 0o644).with_context(cannot)
 }
 
 #[cfg(test)]

@@ -16,10 +16,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
 use skillhost_skills::broker::Opener;
-use skillhost_skills::named_file;
 use skillhost_skills::trust::{Trust, own_folder};
+use skillhost_skills::{atomic_file, named_file};
 
-use crate::atomic;
 use crate::digest::Digest;
 use crate::lock::LockFile;
 
@@ -165,7 +164,7 @@ impl Store {
         let existing = self.read(&digest, bytes.len() as u64);
         if !matches!(existing, Ok(Some(_))) {
             let path = self.path(&digest);
-            let written = atomic::replace(&path, bytes, 0o600);
+            let written = atomic_file::replace(&path, bytes, 0o600);
             written.with_context(|| format!("cannot write `{}`", path.display()))?;
         }
         Ok(digest)
@@ -195,7 +194,7 @@ impl Store {
         let path = std::path::absolute(lock_file)?;
         let bytes = path.as_os_str().as_bytes();
         let entry = self.locks.join(Digest::of(bytes).hex());
-        atomic::replace(&entry, bytes, 0o600)
+        atomic_file::replace(&entry, bytes, 0o600)
             .with_context(|| format!("cannot write `{}`", entry.display()))
     }
 
@@ -256,7 +255,9 @@ impl Store {
         for folder in [&self.blobs, &self.locks] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                if name.to_string_lossy().starts_with(atomic::UNFINISHED) && is_abandoned(&entry) {
+                if name.to_string_lossy().starts_with(atomic_file::UNFINISHED)
+                    && is_abandoned(&entry)
+                {
                     let _ = fs::remove_file(entry.path());
                 }
             }

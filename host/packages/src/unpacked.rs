@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use rustix::fs::CWD;
+use skillhost_skills::atomic_file::{UNFINISHED, unfinished_name};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::entries::{EntryCursor, ListedEntry};
 use skillhost_skills::named_file;
 use tempfile::TempDir;
 
-use crate::atomic::{UNFINISHED, unfinished_name};
 use crate::digest::Digest;
 use crate::lock::LockedSkill;
 use crate::quote::quote;

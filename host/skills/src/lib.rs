@@ -27,6 +27,8 @@ pub mod entries;
 pub mod guard;
 pub mod inotify;
 
+pub mod atomic_file;
+
 mod regular_file;
 
 pub mod trust;

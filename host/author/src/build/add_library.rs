@@ -3,13 +3,12 @@
 //! runs, and nothing is installed.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
-use skillhost_skills::named_file;
-use tempfile::{NamedTempFile, TempDir};
+use skillhost_skills::{atomic_file, named_file};
+use tempfile::TempDir;
 
 use super::project::{MAX_TEXT_BYTES, Project};
 use super::requirements::{self, Requirement};
@@ -176,14 +175,7 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), BuildError> {
 
 /// Replaces a file of the project atomically. Replaces a symlink itself, not its target.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), BuildError> {
-    let replaced = || -> std::io::Result<()> {
-        let mut new = NamedTempFile::new_in(file.parent().unwrap_or(Path::new("")))?;
-        new.write_all(text.as_bytes())?;
-        fs::set_permissions(new.path(), fs::metadata(file)?.permissions())?;
-        new.persist(file)?;
-        Ok(())
-    };
-    replaced()
+    atomic_file::replace(file, text.as_bytes(), 0o644)
         .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 

@@ -1,39 +1,47 @@
 //! Replaces a file as a whole: a reader finds the old file or the new one, also after a crash.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// The beginning of the names of unfinished files and folders. A crash may leave one.
-pub(crate) const UNFINISHED: &str = ".unfinished-";
+pub const UNFINISHED: &str = ".unfinished-";
 
 /// Returns a random name for an unfinished file or folder. A process id would not be unique:
 /// processes in several containers can have the same id and write to the same store.
-pub(crate) fn unfinished_name(name: &str) -> String {
+pub fn unfinished_name(name: &str) -> String {
     let random = RandomState::new().hash_one(name);
     format!("{UNFINISHED}{random:016x}-{name}")
 }
 
 /// Writes or replaces a file.
 ///
-/// A new file gets `mode`; a replaced file keeps its mode. A symlink itself is replaced, not its
-/// target.
-pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// A new file gets `mode`, without the bits of the umask; a replaced file keeps its mode. A symlink
+/// itself is replaced, not its target.
+///
+/// # Errors
+///
+/// If the folder or the file cannot be written. The old file then stays.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, mode, |file| file.write_all(bytes))
 }
 
 /// Writes or replaces a file like [`replace`], with the bytes that `write` writes.
-pub(crate) fn replace_with<E: From<io::Error>>(
+///
+/// # Errors
+///
+/// Those of [`replace`] and of `write`.
+pub fn replace_with<E: From<io::Error>>(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mode = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => metadata.permissions().mode() & 0o777,
-        _ => mode,
-    };
+    let replaced = fs::symlink_metadata(path)
+        .ok()
+        .filter(Metadata::is_file)
+        .map(|metadata| metadata.permissions().mode() & 0o777);
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -44,8 +52,14 @@ pub(crate) fn replace_with<E: From<io::Error>>(
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(mode)
+            .mode(replaced.unwrap_or(mode))
             .open(&unfinished)?;
+        if let Some(mode) = replaced
+            && file.metadata()?.permissions().mode() & 0o777 != mode
+        {
+            // The file was created without the bits of the umask.
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush()?;
@@ -64,6 +78,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn keeps_mode_of_replaced_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        replace(&path, b"old", 0o600).unwrap();
+        for mode in [0o600, 0o666, 0o755, 0o444] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            replace(&path, b"new", 0o640).unwrap();
+            let found = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode, "{found:o}");
+        }
+    }
 
     #[test]
     fn unfinished_names_differ() {

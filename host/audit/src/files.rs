@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use skillhost_sandbox::tool::audit::chain::{Link, MAX_SEARCH_BYTES, MAX_ZERO_BYTES, NAME_BYTES};
 use skillhost_skills::named_file;
 
-use crate::lines::{Piece, PieceReader};
+use crate::lines::{MAX_LINE_BYTES, Piece, PieceReader};
 
 /// The size of the buffer for reading a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -121,16 +121,26 @@ pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
 impl FirstRecord {
     /// Finds the first record in a file that belongs to a chain. Before it may be a torn record,
     /// and zero bytes that a power failure left. At the end of the file it may lack its line feed.
+    /// A part of a line that is too long is no record, as for the verifier.
     fn find(file: &File) -> std::io::Result<Self> {
         let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));
         let mut searched = 0;
+        let mut is_in_long_line = false;
         while searched < MAX_SEARCH_BYTES
             && let Some(piece) = pieces.next()?
         {
-            let (Piece::Line(bytes) | Piece::Part { bytes, .. }) = piece;
+            let (bytes, is_line) = match piece {
+                Piece::Line(bytes) => (bytes, true),
+                Piece::Part { bytes, ends_line } => {
+                    let is_line = !is_in_long_line && bytes.len() < MAX_LINE_BYTES;
+                    is_in_long_line = !ends_line;
+                    (bytes, is_line)
+                }
+            };
             searched += bytes.iter().filter(|byte| **byte != 0).count() as u64;
-            if let Some(link) = Link::parse(bytes)
+            if is_line
+                && let Some(link) = Link::parse(bytes)
                 && let Some(time) = time_of(bytes)
             {
                 // The first record of a chain does not contain the chain's name: the name is made
@@ -143,5 +153,39 @@ impl FirstRecord {
             }
         }
         Ok(Self::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    #[test]
+    fn first_record_is_a_whole_line() {
+        let link = Link {
+            chain: [1; 8],
+            sequence: 7,
+            previous: [2; 32],
+        };
+        let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\"}".to_vec();
+        link.seal(&mut record);
+        let long_line = vec![b'x'; MAX_LINE_BYTES];
+        for (before, after, is_found) in [
+            (&b""[..], "\n", true),
+            (b"", "", true),
+            (b"torn\n\0\0\n", "\n", true),
+            (&long_line, "\n", false),
+            (&long_line, "", false),
+            (&[&*long_line, b"\n"].concat(), "\n", true),
+        ] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&[before, &record, after.as_bytes()].concat())
+                .unwrap();
+            file.rewind().unwrap();
+            let case = (before.len(), after);
+            assert_eq!(begins_with(&file, link).unwrap(), is_found, "{case:?}");
+        }
     }
 }

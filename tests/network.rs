@@ -412,6 +412,24 @@ fn large_request_bodies_are_reported() {
 }
 
 #[test]
+fn incomplete_bodies_and_their_denials_are_recorded() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    let program = program(&grant(&format!("POST http://{host}/a"), ""));
+    let request = |path: &str| {
+        let headers = [["content-length", "5"]];
+        json!({"host": host, "path": path, "method": "POST", "headers": headers, "body": ""})
+    };
+    let run = call(&program, &json!([request("/a"), request("/b")]));
+    assert!(!run.stderr.contains("the egress process"), "{run:?}");
+    assert!(run.stderr.contains("its body is incomplete"), "{run:?}");
+    let requests = &record(&program)["requests"];
+    let failures = [&requests[0]["failure"], &requests[1]["failure"]];
+    assert_eq!(failures, ["body", "denied"]);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
 fn guest_sends_secret_where_granted_without_learning_it() {
     let authority = Authority::new();
     let server = WebServer::start_tls(&authority.server_pair(), |_| answer("200 OK", "ok"));

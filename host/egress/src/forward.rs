@@ -44,6 +44,17 @@ const DROPPED: [HeaderName; 9] = [
 /// rule allows.
 const OVERRIDES: [&str; 3] = ["destination", "x_host", "x_http_method"];
 
+/// Variables of CGI, without separators, by which a server tells a program the method, the host and
+/// the path. Some servers also take them from headers: gunicorn removes `SCRIPT_NAME` from the path.
+const CGI_VARIABLES: [&str; 6] = [
+    "httphost",
+    "pathinfo",
+    "pathtranslated",
+    "requestmethod",
+    "requesturi",
+    "scriptname",
+];
+
 /// The methods of requests without a body.
 const NO_BODY: [&str; 2] = ["GET", "HEAD"];
 
@@ -291,10 +302,12 @@ fn is_partial(head: &response::Parts) -> bool {
 /// proxies have many of these headers, with similar names.
 fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
-    let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
+    let words = name.replace('_', "");
+    let has = |texts: &[&str]| texts.iter().any(|text| words.contains(text));
     OVERRIDES.contains(&&*name)
         || name.starts_with("forwarded")
         || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
+        || has(&CGI_VARIABLES)
         || has(&["original", "override", "rewrite"])
             && has(&["host", "method", "path", "uri", "url"])
 }

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
+use skillhost_skills::text::ascii_json;
 
 /// The component file whose grant covers the request.
 pub(crate) const GRANT: HeaderName = HeaderName::from_static("skillhost-grant");
@@ -60,6 +61,8 @@ pub enum FailureKind {
     Protocol,
     /// The response contains a secret.
     Secret,
+    /// The guest sent a body that is too large or incomplete.
+    Body,
 }
 
 /// The maximum length of an explanation. Guards against: servers that fill the operator's log, such
@@ -77,6 +80,7 @@ impl FailureKind {
             Self::Certificate => "certificate",
             Self::Protocol => "protocol",
             Self::Secret => "secret",
+            Self::Body => "body",
         }
     }
 }
@@ -101,9 +105,22 @@ impl Outcome {
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
-        let mut json = serde_json::to_string(self).unwrap_or_default();
-        // A header can have only these characters.
-        json.retain(|c| (' '..='~').contains(&c));
+        let json = ascii_json::to_string(self).unwrap_or_default();
         HeaderValue::try_from(json).unwrap_or(HeaderValue::from_static("{}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_has_the_whole_outcome() {
+        let outcome = Outcome {
+            rule: Some("GET https://e.org/\u{e9}/😀*".to_owned()),
+            ..Outcome::default()
+        };
+        let mut headers = HeaderMap::from_iter([(OUTCOME, outcome.header())]);
+        assert_eq!(Outcome::take(&mut headers), Some(outcome));
     }
 }

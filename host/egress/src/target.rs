@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::{Method, Uri};
 use skillhost_skills::text::hidden::is_hidden;
+use unicode_normalization::char::decompose_compatible;
 
 /// The maximum length of a path and query, in bytes. Guards against: endless normalising.
 const MAX_PATH_BYTES: usize = 64 << 10;
@@ -275,18 +276,14 @@ fn read_look_alikes(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     let is_kept = |c: &char| !is_hidden(*c) || c.is_control() || c.is_whitespace();
     for c in path.chars().filter(is_kept) {
-        match c {
-            '\u{fe5f}' | '\u{ff03}' => text.push('#'),
-            '\u{fe6a}' | '\u{ff05}' => text.push('%'),
-            '\u{fe54}' | '\u{ff1b}' => text.push(';'),
-            '\u{fe56}' | '\u{ff1f}' => text.push('?'),
-            '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => text.push('.'),
-            '\u{2025}' | '\u{fe30}' => text.push_str(".."),
-            '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{fe68}' | '\u{ff0f}' | '\u{ff3c}' => {
-                text.push('/');
-            }
-            c => text.push(c),
-        }
+        decompose_compatible(c, |c| {
+            text.push(match c {
+                // Code pages of Japan and Korea have `¥` and `₩` in the place of `\`.
+                '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{20e5}' | '¥' | '₩' => '/',
+                '\u{066a}' => '%',
+                c => c,
+            });
+        });
     }
     text
 }

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use skillhost_skills::named_file;
+use skillhost_skills::text::ascii_json;
 use skillhost_skills::trust::{Trust, own_folder};
 
 use crate::catalog::OfferedPackage;
@@ -274,7 +275,7 @@ impl RequestFile {
     }
 
     fn append(&self, entry: &Entry) -> anyhow::Result<()> {
-        let line = ascii(&serde_json::to_string(entry)?) + "\n";
+        let line = ascii_json::to_string(entry)? + "\n";
         // A torn last line gets a line feed.
         let size = self.text()?.len() + 1 + line.len();
         ensure!(
@@ -303,21 +304,6 @@ impl RequestFile {
     fn cannot_use(&self) -> String {
         format!("cannot use the file of requests `{}`", self.path.display())
     }
-}
-
-/// Returns JSON in printable ASCII: other characters are escaped.
-fn ascii(json: &str) -> String {
-    let mut text = String::new();
-    for c in json.chars() {
-        if (' '..='~').contains(&c) {
-            text.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]).iter() {
-                text.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]

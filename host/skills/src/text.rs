@@ -1,6 +1,7 @@
-//! Writes text that people or programs read: numbers with nouns, similar names, JSON strings, TOML
-//! keys, digests, media types, and lines without hidden characters.
+//! Writes text that people or programs read: numbers with nouns, similar names, JSON, TOML keys,
+//! digests, media types, and lines without hidden characters.
 
+pub mod ascii_json;
 pub mod count;
 pub mod digest;
 pub mod hidden;

@@ -12,7 +12,8 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skillhost_egress::{
-    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Outcome, Requester, Target, placeholder,
+    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Outcome, Requester, Target, TargetError,
+    placeholder,
 };
 use tokio::time::Sleep;
 use wasmtime::StoreContextMut;
@@ -158,10 +159,10 @@ impl RequestGate {
     }
 
     /// Returns the sender of a request, and the consent to it if it needs one. The egress process
-    /// denies a request without a valid target, and says why.
+    /// checks the request again, and what is known only once its host is resolved.
     async fn permit(
         &self,
-        target: Option<Target>,
+        target: Result<Target, TargetError>,
         method: &str,
         pauses: &CallPauses,
     ) -> Result<(&RequestSender, Option<String>), Denied> {
@@ -170,10 +171,9 @@ impl RequestGate {
             denied.outcome.rule = Some(NO_GRANT.to_owned());
             return Err(denied);
         };
-        let consent = match target {
-            Some(target) => sender.consent(&target, method, pauses).await?,
-            None => None,
-        };
+        let target = target.map_err(Denied::new)?;
+        sender.grant.allow(&target).map_err(Denied::new)?;
+        let consent = sender.consent(&target, method, pauses).await?;
         Ok((sender, consent))
     }
 
@@ -352,7 +352,7 @@ async fn send(
     let call_bytes = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
-    let permitted = gate.permit(target.ok(), &method, &pauses).await;
+    let permitted = gate.permit(target, &method, &pauses).await;
     let (sender, consent) = permitted.map_err(|denied| {
         let failure = denied.outcome.failure.clone();
         log.deny(index, denied.outcome, denied.missing_rule, start.elapsed());
@@ -378,9 +378,19 @@ async fn send(
     let (response, mut outcome) = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
-            log.end(index, None, None, start.elapsed());
             let bytes = call_bytes.load(Ordering::Relaxed);
-            return Err(log_lost_request(&what, &error, bytes, limits.request_bytes));
+            let failure = body_failure(&error, bytes, limits.request_bytes);
+            let outcome = failure.map(|why| {
+                tracing::warn!("{what} and got no response: {why}");
+                failed_outcome(FailureKind::Body, why)
+            });
+            let is_lost = outcome.is_none();
+            log.end(index, None, outcome, start.elapsed());
+            if is_lost {
+                tracing::error!("the egress process does not answer: {error}");
+                return Err(Error::ConnectionTerminated);
+            }
+            return Err(Error::HttpRequestBodySize(Some(bytes)));
         }
         Err(_) => {
             let why = format!("the server did not answer in {timeout:?}");
@@ -414,18 +424,17 @@ async fn send(
     Ok((response, Box::new(async { Ok(()) })))
 }
 
-/// Logs that the egress process did not answer a request, and returns the error for the guest.
-/// `bytes` is the size of the bodies of all requests of the call so far.
-fn log_lost_request(what: &str, error: &io::Error, bytes: u64, max: usize) -> Error {
-    if bytes > max as u64 {
-        tracing::warn!(
-            "{what} and got no response: the bodies of the call's requests exceed \
-             `limits.request_bytes`: {max}"
-        );
-        return Error::HttpRequestBodySize(Some(bytes));
-    }
-    tracing::error!("the egress process does not answer: {error}");
-    Error::ConnectionTerminated
+/// Returns why the guest's body ended a request. Returns `None` if another error ended it. `bytes`
+/// is the size of the bodies of all requests of the call so far.
+fn body_failure(error: &io::Error, bytes: u64, max: usize) -> Option<String> {
+    let first = error.get_ref().map(|error| error as &dyn std::error::Error);
+    let mut causes = std::iter::successors(first, |error| error.source());
+    let error = causes.find_map(|cause| cause.downcast_ref::<Error>())?;
+    Some(if bytes > max as u64 {
+        format!("the bodies of the call's requests exceed `limits.request_bytes`: {max}")
+    } else {
+        format!("its body is incomplete: {error}")
+    })
 }
 
 fn failed_outcome(kind: FailureKind, why: impl ToString) -> Outcome {
@@ -448,6 +457,7 @@ fn error_for_guest(kind: FailureKind) -> Error {
         FailureKind::Certificate => Error::TlsCertificateError,
         FailureKind::Protocol => Error::HttpProtocolError,
         FailureKind::Secret => Error::HttpResponseIncomplete,
+        FailureKind::Body => Error::HttpRequestBodySize(None),
     }
 }
 

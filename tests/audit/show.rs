@@ -96,6 +96,28 @@ fn counts_calls_by_skill_and_tool() {
 }
 
 #[test]
+fn counts_calls_that_name_no_tool() {
+    let program = program();
+    let path = program.folder.path().join("log");
+    let time = r#"{"time":"2026-11-30T00:00:00.000Z","id":null"#;
+    let mut text = fs::read_to_string(&path).unwrap();
+    for outcome in ["refused", "refused", "torn", "continued", "checkpoint"] {
+        text += &format!("{time},\"tool\":\"\",\"outcome\":\"{outcome}\"}}\n");
+    }
+    fs::write(&path, text).unwrap();
+    for field in ["tool", "skill"] {
+        let run = program.run(&["audit", "show", "log", "--by", field, "--output", "json"]);
+        let lines: Vec<&str> = run.stdout.lines().collect();
+        let groups = lines
+            .iter()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let without: Vec<Value> = groups.filter(|group| group[field].is_null()).collect();
+        assert_eq!(without.len(), 1, "{lines:?}");
+        assert_eq!(without[0]["unchained"], 2, "{lines:?}");
+    }
+}
+
+#[test]
 fn reports_a_changed_record_once() {
     let program = program();
     let path = program.folder.path().join("log");

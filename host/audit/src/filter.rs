@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use skillhost::CallOutcome;
-use skillhost_sandbox::tool::audit::chain::{CHECKPOINT, CONTINUED, TORN, format_time};
+use skillhost_sandbox::tool::audit::chain::{CHECKPOINT, CONTINUED, EVENTS, TORN, format_time};
 
 use crate::external::ExternalCheckpoints;
 use crate::files;
@@ -83,7 +83,7 @@ pub struct CallRecord<'a> {
     /// The address of the other end of the connection.
     #[serde(borrow)]
     pub peer: Option<Cow<'a, str>>,
-    /// The tool. Empty for a record that belongs to no call.
+    /// The tool. Empty for a record that belongs to no call, or if the call names none.
     #[serde(borrow)]
     pub tool: Cow<'a, str>,
     /// The skill.
@@ -120,6 +120,13 @@ pub struct SearchSummary {
     /// The result of verifying the chain without checking signatures. `None` if the search ended
     /// early.
     pub report: Option<VerifyReport>,
+}
+
+impl CallRecord<'_> {
+    /// Returns whether the record belongs to a call. A call has no tool if its message names none.
+    pub fn is_call(&self) -> bool {
+        !EVENTS.contains(&&*self.outcome)
+    }
 }
 
 impl Filter {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use skillhost_sandbox::tool::audit::chain::{
-    CHECKPOINT, CONTINUED, Link, NAME_BYTES, SignedLine, TORN, from_hex, is_torn_record,
+    CHECKPOINT, CONTINUED, EVENTS, Link, NAME_BYTES, SignedLine, from_hex, is_torn_record,
     matches_pattern,
 };
 
@@ -161,7 +161,7 @@ impl Event<'_> {
 
     /// Returns whether the outcome is one that hosts write for records without a call.
     fn is_known(&self) -> bool {
-        [CONTINUED, TORN, CHECKPOINT].contains(&self.outcome)
+        EVENTS.contains(&self.outcome)
     }
 }
 

@@ -58,13 +58,13 @@ impl Groups {
 
     /// Counts the record of a call, and ignores other records.
     pub(super) fn add(&mut self, record: &CallRecord<'_>) {
-        if record.tool.is_empty() {
+        if !record.is_call() {
             return;
         }
         self.unchained += u64::from(!record.is_chained);
         let name = match self.by {
             GroupBy::Skill => record.skill.as_deref(),
-            GroupBy::Tool => Some(&*record.tool),
+            GroupBy::Tool => Some(&*record.tool).filter(|name| !name.is_empty()),
         };
         let name = name.map(str::to_owned);
         let group = if self.groups.len() < MAX_GROUPS || self.groups.contains_key(&name) {

@@ -18,9 +18,11 @@ pub const TORN: &str = "torn";
 pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
+/// The outcomes of records that belong to no call.
+pub const EVENTS: [&str; 3] = [CONTINUED, TORN, CHECKPOINT];
 
 /// The maximum size of a record with its line feed, in bytes. A record has at most six texts of
-/// 1,024 characters of 12 bytes, and 50 requests with four texts of 512 bytes.
+/// 1,024 characters of 12 bytes, and 50 requests with five texts of 512 bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 10;
 
 /// The maximum number of bytes at the beginning or the end of a file in which a host or a reader

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
 use serde::Serialize;
-use serde_json::ser::Formatter;
 
 use super::chain::{CHECKPOINT, format_time};
 use super::digest::{DigestKey, KeyedDigest};
 use crate::tool::script::ScriptRecord;
 use crate::tool::{Caller, RequestRecord};
+use skillhost_skills::text::ascii_json::{self, escaped_len};
 use skillhost_skills::text::digest::hex;
 
 /// The maximum number of characters of a value that a caller chose. Guards against: a caller that
@@ -23,9 +23,10 @@ const MAX_CHARACTERS: usize = 1024;
 /// log accept.
 const MAX_REQUESTS: usize = 50;
 
-/// The maximum number of characters of each text about a request. Only the rule of a grant can be
-/// longer before it is cut, because `wasi/http.rs` limits methods and authorities.
-const MAX_REQUEST_CHARACTERS: usize = 512;
+/// The maximum number of bytes of each text about a request in its record, and of the names of its
+/// secrets together. Only a rule and these names can be longer before they are cut, because
+/// `wasi/http.rs` limits methods and authorities.
+const MAX_REQUEST_BYTES: usize = 512;
 
 /// The record of one call.
 #[derive(Serialize, Default)]
@@ -185,12 +186,10 @@ impl RequestFields {
     fn new(request: &RequestRecord, key: &DigestKey, is_cut: &mut bool) -> Self {
         let outcome = request.outcome.clone().unwrap_or_default();
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let mut bounded = |text: &str| {
-            let mut chars = text.chars();
-            let start = chars.by_ref().take(MAX_REQUEST_CHARACTERS).collect();
-            *is_cut |= chars.next().is_some();
-            start
-        };
+        let mut left = MAX_REQUEST_BYTES;
+        let secrets = outcome.secrets.iter();
+        let secrets = secrets.map(|name| cut(name, &mut left, is_cut)).collect();
+        let mut bounded = |text: &str| cut(text, &mut { MAX_REQUEST_BYTES }, is_cut);
         Self {
             method: bounded(&request.method),
             origin: bounded(&request.origin),
@@ -203,9 +202,24 @@ impl RequestFields {
             duration_us: request.duration.map(micros),
             rule: outcome.rule.as_deref().map(&mut bounded),
             missing_rule: request.missing_rule.as_deref().map(&mut bounded),
-            secrets: outcome.secrets,
+            secrets,
         }
     }
+}
+
+/// Returns the start of a text whose JSON has at most `left` bytes, and subtracts these. Sets
+/// `is_cut` if it cuts the text.
+fn cut(text: &str, left: &mut usize, is_cut: &mut bool) -> String {
+    let mut start = String::new();
+    for c in text.chars() {
+        let Some(rest) = left.checked_sub(escaped_len(c)) else {
+            *is_cut = true;
+            break;
+        };
+        *left = rest;
+        start.push(c);
+    }
+    start
 }
 
 impl fmt::Display for Record {
@@ -276,40 +290,43 @@ impl<'a> EventRecord<'a> {
 
 /// Returns a record as a line of JSON without a line feed.
 pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
-    // Usually enough for the record with its link and a line feed.
-    let mut line = Vec::with_capacity(1280);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
-    record
-        .serialize(&mut serializer)
-        .map_err(io::Error::other)?;
-    Ok(line)
+    let json = ascii_json::to_string(record).map_err(io::Error::other)?;
+    Ok(json.into_bytes())
 }
 
 fn now() -> String {
     format_time(SystemTime::now())
 }
 
-/// A formatter of JSON that escapes everything but printable ASCII.
-///
-/// Guards against: a record that moves the cursor or reverses text on the terminal of somebody who
-/// reads the file.
-struct Ascii;
+#[cfg(test)]
+mod tests {
+    use skillhost_egress::Outcome;
 
-impl Formatter for Ascii {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        out: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        for c in fragment.chars() {
-            if matches!(c, ' '..='~') {
-                write!(out, "{c}")?;
-            } else {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    write!(out, "\\u{unit:04x}")?;
-                }
-            }
+    use super::*;
+
+    #[test]
+    fn texts_about_requests_are_bounded() {
+        let key = DigestKey::new(&[0; 32]);
+        for (rule, names, expected) in [
+            ("https://e.org/", vec!["A"; 3], false),
+            (&*"a".repeat(512), vec![], false),
+            (&*"a".repeat(513), vec![], true),
+            (&*"😀".repeat(43), vec![], true),
+            ("", vec!["NAME"; 129], true),
+            ("", vec![&*"N".repeat(6_000)], true),
+        ] {
+            let request = RequestRecord {
+                outcome: Some(Outcome {
+                    rule: Some(rule.to_owned()),
+                    secrets: names.iter().map(ToString::to_string).collect(),
+                    ..Outcome::default()
+                }),
+                ..RequestRecord::default()
+            };
+            let mut is_cut = false;
+            let fields = RequestFields::new(&request, &key, &mut is_cut);
+            let json = to_json(&fields).unwrap();
+            assert!(is_cut == expected && json.len() < 1_600, "{rule} {names:?}");
         }
-        Ok(())
     }
 }

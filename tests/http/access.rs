@@ -134,6 +134,14 @@ fn allowed_page_gets_cors_headers_and_needs_token() {
         (answer.status, answer.header("access-control-allow-origin")),
         (401, Some(page))
     );
+    // A script in the page reads only these headers of an answer.
+    let exposed = answer.headers.iter();
+    let exposed = exposed.filter(|(name, _)| name == "access-control-expose-headers");
+    let exposed: Vec<&str> = exposed.map(|(_, value)| value.as_str()).collect();
+    assert_eq!(
+        exposed,
+        ["mcp-session-id", "www-authenticate", "retry-after"]
+    );
     let answer = ask(&request.with("Authorization", &format!("Bearer {TOKEN}")));
     assert_eq!(
         (answer.status, answer.header("access-control-allow-origin")),

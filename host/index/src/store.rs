@@ -56,7 +56,7 @@ pub(crate) struct IndexedSkill {
 pub(crate) enum Extent {
     /// The whole SKILL.md.
     All,
-    /// The start of the SKILL.md, because it is longer than the limit.
+    /// The start of the SKILL.md, because it is longer than the limit, or no text after its start.
     Start,
     /// The name and the description, because the index is full.
     Description,

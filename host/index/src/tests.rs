@@ -519,6 +519,12 @@ fn finds_odd_files_by_their_readable_text() {
     let bytes = [0xff; 3000];
     fs::create_dir(root.path().join("binary")).unwrap();
     fs::write(root.path().join("binary/SKILL.md"), bytes).unwrap();
+    write_skill(root.path(), "latin", "Steeps.", "");
+    let latin = root.path().join("latin/SKILL.md");
+    let mut bytes = fs::read(&latin).unwrap();
+    bytes.extend(b"x\n".repeat(45_000));
+    bytes.push(0xe9);
+    fs::write(latin, bytes).unwrap();
     let index = MemoryIndex::build_now(&open(root.path()));
     for (query, expected) in [
         ("badger", &["control"][..]),
@@ -527,11 +533,14 @@ fn finds_odd_files_by_their_readable_text() {
         // The file is not UTF-8.
         ("binary", &[]),
         ("long", &["long"]),
+        // The file is not UTF-8 after the part that lists read.
+        ("steeps", &["latin"]),
     ] {
         assert_eq!(names(&index, query, 1), expected, "{query}");
     }
     let report = index.report();
-    assert_eq!((report.skills, report.unreadable.count), (5, 1));
+    assert_eq!((report.skills, report.unreadable.count), (6, 1));
+    assert!(report.truncated.first.contains(&"latin".to_owned()));
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn read_skill(
     if is_new && bytes >= shared.limits.skills {
         return;
     }
-    let part = if pass == Pass::Bodies && bytes < shared.limits.bodies {
+    let mut part = if pass == Pass::Bodies && bytes < shared.limits.bodies {
         DocumentPart::All
     } else {
         DocumentPart::Description
@@ -151,11 +151,14 @@ fn read_skill(
         }
         return;
     }
-    let max_bytes = match part {
-        DocumentPart::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
-        DocumentPart::All => MAX_DOCUMENT_BYTES,
-    };
-    let result = catalog.document(name, max_bytes);
+    let mut result = catalog.document(name, max_bytes(part));
+    let has_bad_body = part == DocumentPart::All
+        && matches!(&result, Ok(Some(document)) if document.text.is_err());
+    if has_bad_body {
+        // Lists read only the part with the description. If that is text, they have the skill.
+        part = DocumentPart::Description;
+        result = catalog.document(name, max_bytes(part));
+    }
     let document = result.as_ref().ok().and_then(Option::as_ref);
     let text = document.map_or(Ok(""), |document| document.text.as_deref());
     let fields = match text {
@@ -165,9 +168,12 @@ fn read_skill(
     let extent = match (&result, part) {
         _ if fields.is_unlisted => Extent::Unlisted,
         (Err(_), _) => Extent::Unreadable,
+        (Ok(Some(_)), _) if has_bad_body => Extent::Start,
         (Ok(Some(_)), DocumentPart::Description) if pass == Pass::Descriptions => Extent::Pending,
         (Ok(Some(_)), DocumentPart::Description) => Extent::Description,
-        (Ok(Some(document)), _) if fields.is_cut || document.size > max_bytes => Extent::Start,
+        (Ok(Some(document)), _) if fields.is_cut || document.size > max_bytes(part) => {
+            Extent::Start
+        }
         (Ok(_), _) => Extent::All,
     };
     let skill = IndexedSkill {
@@ -178,6 +184,14 @@ fn read_skill(
     };
     shared.write().store.insert(skill, &fields);
     shared.count_unsaved();
+}
+
+/// Returns the maximum number of bytes of a SKILL.md to read.
+fn max_bytes(part: DocumentPart) -> u64 {
+    match part {
+        DocumentPart::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
+        DocumentPart::All => MAX_DOCUMENT_BYTES,
+    }
 }
 
 /// Compacts a full index, unless the text of removed skills takes little of it.

@@ -164,7 +164,7 @@ impl Inner {
     /// allowed.
     fn count(&self, names: &[String]) -> usize {
         let scope = self.scope.as_ref();
-        if self.granted.allow_all() && scope.is_none_or(|scope| scope.has_all_skills()) {
+        if self.granted.allow_all() && scope.is_none_or(|scope| scope.allows_every_skill()) {
             return names.len();
         }
         names.iter().filter(|name| self.allow(name)).count()
@@ -311,6 +311,7 @@ impl ListedSkills {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::future::poll_fn;
     use std::pin::pin;
     use std::sync::{Mutex, mpsc};
@@ -362,6 +363,22 @@ mod tests {
             }
             assert_eq!(listed.map(drop), expected);
             assert_eq!(page.map(drop), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn counts_no_skill_that_a_scope_excludes() {
+        let (_, root) = granted();
+        let catalog = Arc::new(Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap());
+        let excluded = BTreeSet::from(["b1".to_owned()]);
+        let scope = Arc::new(Scope::new().without(BTreeSet::new(), excluded));
+        for pattern in ["?1", "*"] {
+            let grant = Grant::new().skills([pattern]).unwrap();
+            let skills = GrantedSkills::new(Arc::clone(&catalog), None, grant.skills.unwrap());
+            let skills = skills.within(Some(&scope));
+            let page = skills.page(None, 10, &Limits::default()).await.unwrap();
+            assert_eq!(page.total, page.skills.len());
+            assert!(!names(&page.skills).contains(&"b1"));
         }
     }
 

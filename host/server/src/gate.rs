@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    AUTHORIZATION, EXPECT, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
+    AUTHORIZATION, EXPECT, RETRY_AFTER, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -63,7 +63,9 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
     };
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(SESSION_ID));
+    for exposed in [SESSION_ID, WWW_AUTHENTICATE, RETRY_AFTER] {
+        headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(exposed));
+    }
     headers.append(VARY, HeaderValue::from_static("origin"));
     response
 }

@@ -20,6 +20,9 @@ use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptRecorder;
 use skillhost_skills::guard::{Folder, PathTarget};
 
+/// The memory that a call is charged for a module besides its bytes and path, in bytes.
+const MODULE_BYTES: usize = 256;
+
 /// The scripts that a call may start, and the script and modules that it uses.
 pub struct ScriptGate {
     allowed: Scripts,
@@ -183,7 +186,7 @@ impl ImportState {
             && !gate.modules.contains_key(&requested)
         {
             // A script can spell a path in any number of ways, so each spelling is charged.
-            if !self.take_memory(requested.as_os_str().len()) {
+            if !self.take_memory(MODULE_BYTES + requested.as_os_str().len()) {
                 return Err(Code::InsufficientMemory);
             }
             let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
@@ -200,7 +203,7 @@ impl ImportState {
         }
         let path = real_path.as_os_str().as_bytes();
         // The recorder stores the path too.
-        if !self.take_memory(bytes.len() + 2 * path.len()) {
+        if !self.take_memory(MODULE_BYTES + bytes.len() + 2 * path.len()) {
             return Err(Code::InsufficientMemory);
         }
         let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
@@ -359,7 +362,7 @@ mod tests {
         imports.load_module("part.py").unwrap();
         for (path, more) in [
             ("./part.py", 0),
-            ("lib/../part.py", 14),
+            ("lib/../part.py", MODULE_BYTES + 14),
             ("lib/../part.py", 0),
         ] {
             let before = imports.memory();
@@ -370,7 +373,7 @@ mod tests {
 
     #[test]
     fn counts_modules_in_memory_of_call() {
-        let least = ORIGINAL.len() + 2 * "part.py".len();
+        let least = MODULE_BYTES + ORIGINAL.len() + 2 * "part.py".len();
         let limits = Limits {
             memory: least + 1,
             ..Limits::default()

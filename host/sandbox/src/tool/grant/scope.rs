@@ -89,6 +89,11 @@ impl Scope {
         self.skills.iter().all(Skills::allow_all)
     }
 
+    /// Returns whether the scope allows a skill of any name.
+    pub(crate) fn allows_every_skill(&self) -> bool {
+        self.has_all_skills() && self.excluded_skills.is_empty()
+    }
+
     /// Returns the patterns that match no tool or skill in these lists, each with its kind:
     /// `tools` or `skills`.
     pub fn unmatched(&self, tools: &[&str], skills: &[String]) -> Vec<(&'static str, String)> {

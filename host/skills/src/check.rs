@@ -639,7 +639,8 @@ mod tests {
         let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
         [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦[a]:x\u{a0}[b]:<¦\u{200b}¦\
-        \u{1f3f4}\u{e0061}¦> a\n<b>\n<a b=\"c\n\n¦# [^a]: b\n¦[^¦[^a[b]: c\n\n";
+        \u{1f3f4}\u{e0061}¦> a\n<b>\n<a b=\"c\n\n¦# [^a]: b\n¦[^¦[^a[b]: c\n\n¦\
+        > a\n<b>\n~~~\n\n¦- a\n<b>\n¦- [^a\\]: ¦[a](b(¦[a](b \"c\\\"";
         for piece in worst.split('¦').chain([&*runs]) {
             for length in [16 * 1024, SIZE] {
                 let line = piece.repeat((length - 1) / piece.len()) + "\n";

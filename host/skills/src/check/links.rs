@@ -182,6 +182,11 @@ mod tests {
             ("image", "![x](img/a.png)", &["img/a.png"]),
             ("image in a link", "[![x](a.png)](b.md)", &["b.md", "a.png"]),
             ("angle brackets", "[x](<a b.md>)", &["a b.md"]),
+            (
+                "names of tags",
+                "[x](<source/a b.md>) [y](<search/c d.md>) [z](<textarea/e>)",
+                &["source/a b.md", "search/c d.md", "textarea/e"],
+            ),
             ("escaped blank", "[x](a%20b.md)", &["a b.md"]),
             (
                 "escapes that are not UTF-8",

@@ -1,11 +1,13 @@
 //! Markdown as a renderer reads it.
 
+mod lazy;
 mod renderer;
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Options, Parser};
+use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
+pub(super) use lazy::after_marks;
 use renderer::Renderer;
 
 /// The maximum size of a text, in bytes, which is that of a linked file. Guards against: the memory
@@ -33,48 +35,87 @@ pub(super) const ODD: u8 = 1;
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];
 
-/// A Markdown text as a group of renderers reads it. Has no content if the text has an
-/// [`excess`].
-#[derive(PartialEq)]
+/// A Markdown text as a group of renderers reads it. Has no content if the text has an [`Excess`].
+#[derive(Default, PartialEq)]
 pub(super) struct Markdown {
     /// The text of the file, rewritten for the parser. Offsets are those of the file's text.
     pub(super) text: String,
 }
 
+/// Why a text takes too much time or memory to parse, and the line where that shows.
+pub(super) type Excess = (u32, String);
+
 impl Markdown {
     /// Reads a text as GitHub does.
     pub(super) fn read(text: &str) -> Self {
-        Self::read_as(Renderer::GitHub, text)
+        let reading = read_as(&[Renderer::GitHub], text, 0).unwrap_or_default();
+        reading.into_iter().next().unwrap_or_default()
     }
 
-    /// Reads a text as each group of renderers does. Returns one result if they agree.
-    pub(super) fn readings(text: &str) -> Vec<Self> {
-        let mut readings = vec![Self::read(text), Self::read_as(Renderer::Newer, text)];
-        readings.dedup();
-        readings
+    /// Reads a text as each group of renderers does. Returns the different results. `first_line` is
+    /// the line of the file on which the text starts. Takes linear time.
+    pub(super) fn readings(text: &str, first_line: u32) -> Result<Vec<Self>, Excess> {
+        let renderers = [Renderer::GitHub, Renderer::GitHubLinks, Renderer::Newer];
+        read_as(&renderers, text, first_line)
     }
 
-    fn read_as(renderer: Renderer, text: &str) -> Self {
-        let text = match excess(text, 0) {
-            Some(_) => String::new(),
-            None => renderer.rewrite(text),
-        };
-        Self { text }
-    }
-
-    /// Returns a parser. It recognizes tables and footnotes, because most renderers show them.
+    /// Returns a parser.
     pub(super) fn parser(&self) -> Parser<'_> {
-        let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
-        Parser::new_ext(&self.text, options)
+        Parser::new_ext(&self.text, options())
     }
 }
 
-/// Returns why a text takes too much time or memory to parse, and the line where that shows.
-/// `first_line` is the line of the file on which the text starts. Takes linear time.
+/// Returns the extensions of tables and footnotes, because most renderers show them.
+fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES
+}
+
+/// Returns whether an event is a part of a paragraph or another line of text.
+pub(super) fn is_inline(event: &Event<'_>) -> bool {
+    match event {
+        Event::Start(tag) => is_inline_tag(tag.to_end()),
+        Event::End(tag) => is_inline_tag(*tag),
+        Event::Html(_) | Event::Rule => false,
+        _ => true,
+    }
+}
+
+fn is_inline_tag(tag: TagEnd) -> bool {
+    matches!(
+        tag,
+        TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image
+    )
+}
+
+fn read_as(renderers: &[Renderer], text: &str, first_line: u32) -> Result<Vec<Markdown>, Excess> {
+    let check = |text: &str| excess(text, first_line).map_or(Ok(()), Err);
+    check(text)?;
+    let rewritten = renderers
+        .iter()
+        .map(|it| (it.begins_lazy_blocks(), it.rewrite(text)));
+    let mut rewritten: Vec<(bool, String)> = rewritten.collect();
+    rewritten.dedup();
+    let mut readings = Vec::new();
+    for (begins_lazy_blocks, mut rewritten) in rewritten {
+        if begins_lazy_blocks {
+            let why = "too many tags after quotes or lists, each in the code after another";
+            let too_many = || (first_line, why.to_owned());
+            rewritten = lazy::begin_blocks(rewritten).ok_or_else(too_many)?;
+        }
+        if rewritten != text {
+            check(&rewritten)?;
+        }
+        readings.push(Markdown { text: rewritten });
+    }
+    readings.dedup();
+    Ok(readings)
+}
+
+/// Returns the excess of a text as the parser reads it.
 ///
 /// Overestimates depths, cells and titles: it counts those in code too, and the lines between a
 /// table or a link and the next blank line.
-pub(super) fn excess(text: &str, first_line: u32) -> Option<(u32, String)> {
+fn excess(text: &str, first_line: u32) -> Option<Excess> {
     if text.len() > MAX_BYTES {
         return Some((first_line, format!("more than {MAX_BYTES} bytes")));
     }
@@ -246,6 +287,13 @@ mod tests {
             let (head, line) = ("|a".repeat(columns), "|-".repeat(columns));
             format!("{head}\n{line}\n{}", "|a|\n".repeat(rows))
         };
+        // Each fence ends at the tag before it, so that the next tag is not in its code.
+        let fences = |count: usize| -> String {
+            let lengths = (3..3 + count).rev();
+            lengths
+                .map(|length| format!("> a\n<b>\n{}\n\n", "~".repeat(length)))
+                .collect()
+        };
         for (text, expected) in [
             (">".repeat(100), None),
             (format!("a\n{}a", ">".repeat(101)), Some(2)),
@@ -255,6 +303,9 @@ mod tests {
             ("[^a]: ".repeat(67), None),
             ("[^a]: ".repeat(68), Some(1)),
             ("[^a\\]:b]:".repeat(101), Some(1)),
+            ("- [^a\\]: ".repeat(68), Some(1)),
+            (fences(9), None),
+            (fences(11), Some(1)),
             (format!("{}- a", " ".repeat(200)), Some(1)),
             (format!("{}- a", "\t".repeat(50)), Some(1)),
             (format!("{}a", " ".repeat(200)), None),
@@ -296,7 +347,7 @@ mod tests {
             ("[a](b(c))\n".repeat(4_000), Some(1_832)),
             ("[a](\nb)\n".repeat(4_000), Some(2_896)),
         ] {
-            let line = excess(&text, 1).map(|(line, _)| line);
+            let line = Markdown::readings(&text, 1).err().map(|(line, _)| line);
             assert_eq!(line, expected, "{text}");
         }
     }

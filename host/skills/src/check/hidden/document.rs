@@ -1,6 +1,6 @@
 //! Finds hidden text in a whole file: SKILL.md or a Markdown file that it refers to.
 
-use super::super::{Finding, Rule, markdown};
+use super::super::{Finding, Rule};
 use super::characters::{Kind, hidden_characters, kind};
 use super::unrendered::long_parts;
 use crate::frontmatter::{Split, quoted};
@@ -173,11 +173,13 @@ fn character_findings(text: &str, first_line: u32) -> Vec<Finding> {
 
 /// Returns the finding for the long comments of a text, or for a text that is not parsed.
 fn comment_finding(text: &str, first_line: u32) -> Option<Finding> {
-    if let Some((line, why)) = markdown::excess(text, first_line) {
-        let message = format!("the file has {why}: its comments and links were not searched");
-        return Some(Finding::warning("markdown-unchecked", Some(line), message));
-    }
-    let parts = long_parts(text, first_line);
+    let parts = match long_parts(text, first_line) {
+        Ok(parts) => parts,
+        Err((line, why)) => {
+            let message = format!("the file has {why}: its comments and links were not searched");
+            return Some(Finding::warning("markdown-unchecked", Some(line), message));
+        }
+    };
     let start = quoted(&parts.first()?.start);
     let mut places = Places::default();
     for part in &parts {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
-use super::super::markdown::{BLANKS, LineCounter, Markdown, split_at_end};
+use super::super::markdown::{BLANKS, Excess, LineCounter, Markdown, split_at_end};
 use super::html::{first_markup, without_address, without_marks};
 use super::rendered::{Rendered, folded};
 
@@ -95,9 +95,13 @@ impl Found<'_> {
 
 /// Returns the long parts of a Markdown text that a rendered page does not show. `first_line` is
 /// the line of its file on which the text starts.
-pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
+///
+/// # Errors
+///
+/// If the text takes too much time or memory to parse.
+pub(super) fn long_parts(text: &str, first_line: u32) -> Result<Vec<Unrendered>, Excess> {
     let mut parts = BTreeMap::new();
-    for markdown in Markdown::readings(text) {
+    for markdown in Markdown::readings(text, first_line)? {
         let mut found = Found {
             text: &markdown.text,
             parts: &mut parts,
@@ -110,7 +114,7 @@ pub(super) fn long_parts(text: &str, first_line: u32) -> Vec<Unrendered> {
         line: lines.line_of(at),
         start: part.start.trim_end().to_owned(),
     });
-    parts.collect()
+    Ok(parts.collect())
 }
 
 fn add_parts(found: &mut Found<'_>, markdown: &Markdown) {
@@ -178,7 +182,7 @@ fn add_parts(found: &mut Found<'_>, markdown: &Markdown) {
 /// Adds the long parts of the HTML at `html`, which is in this many quotes. Returns the end of what
 /// browsers do not show: a comment or tag without an end hides the rest of the page, not only its
 /// block.
-pub(super) fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize {
+fn add_markup(found: &mut Found<'_>, html: Range<usize>, quotes: usize) -> usize {
     let text = found.text;
     let unmarked = without_marks(&text[html.clone()], quotes);
     let mut at = 0;
@@ -296,7 +300,7 @@ mod tests {
 
     /// Returns the lines of the long parts.
     fn lines(text: &str) -> Vec<u32> {
-        let parts = long_parts(text, 1).into_iter();
+        let parts = long_parts(text, 1).unwrap().into_iter();
         parts.map(|part| part.line).collect()
     }
 
@@ -594,6 +598,27 @@ mod tests {
             (format!("<search> x\n# y\n[//]: # ({LONG})"), &[3]),
             (format!("<textarea>\n\n``` {LONG}"), &[3]),
             (format!("> a\n<b>\n<a href=\"{LONG}"), &[3]),
+            (format!("> a\n<b>\n~~~\n\n<!-- {LONG} -->"), &[5]),
+            (format!("- a\n</b>\n```\n\n<!-- {LONG} -->\n\n```"), &[5]),
+            (
+                format!("> - a\n> <b>\n> ~~~\n\n<!-- {LONG} -->\n\n~~~"),
+                &[5],
+            ),
+            (format!("[^1]: a\n <b>\n~~~\n\n<!-- {LONG} -->"), &[5]),
+            (format!("> [a]: b'\n<b>\n~~~\n<a b='{LONG}"), &[4]),
+            (format!("> `<!-- {LONG} -->\n<b c=\"`\">"), &[1]),
+            (format!("- a\n<img alt='{LONG}'>"), &[]),
+            (format!("- a\n<img alt='b' title='{LONG}'>"), &[2]),
+            (format!("- a\n  <b>\n  `<!-- {LONG} -->`\n  </b>"), &[]),
+            (format!("1. a\n   <b>\n   <{LONG}>\n   </b>"), &[]),
+            (format!("> a\n> <b>\n> `<!-- {LONG} -->`"), &[]),
+            (format!("<!x a> [b](c \"{LONG}\")"), &[1]),
+            (format!("<!doctype a>\n    <!-- {LONG} -->"), &[2]),
+            (format!("[a](b(c \"{LONG}\")"), &[1]),
+            (format!("[//]: #( \"{LONG}\""), &[1]),
+            (format!("[a](u \"{LONG}\\\")"), &[1]),
+            (format!("[//]: # ({LONG}\\)"), &[1]),
+            (format!("[a](u \"b\\\") {LONG}\")"), &[1]),
             (format!("Add <script src='a'></script>\n\n{LONG}"), &[]),
         ] {
             assert_eq!(lines(&text), expected, "{text}");
@@ -606,6 +631,12 @@ mod tests {
             (format!("text\na|b\n-|-\nc|d|{LONG}"), &[4][..]),
             (format!("|a|\n|-|\t\n|c|{LONG}|"), &[3]),
             (format!("|a|\n:-\n|c|{LONG}|"), &[3]),
+            (format!("x\n|-|-|-|-|\na|b\n-|-\nc|d|{LONG}"), &[5]),
+            (format!("text\na\\|b\n:-\nc|{LONG}"), &[4]),
+            (format!("|a|b|c|\n|-|-|\n|d|e|{LONG}|"), &[]),
+            (format!("a \\\\[^{LONG}\nx] b"), &[1]),
+            (format!("a [^{LONG}\nx\\\\] b"), &[1]),
+            (format!("a \\[^{LONG}\nx] b"), &[]),
             (format!("[^a[b]: {LONG}"), &[1]),
             (format!("[^a\\]: {LONG}"), &[1]),
             (format!("[^{}]: {LONG}", "a".repeat(1_001)), &[1]),
@@ -641,7 +672,7 @@ mod tests {
     #[test]
     fn keeps_the_start_on_one_line() {
         let text = format!("<!--\n{LONG}\n\n{LONG} -->");
-        let found = long_parts(&text, 7);
+        let found = long_parts(&text, 7).unwrap();
         let start = format!("{LONG} {LONG}");
         let start = start[..MAX_START_CHARS].trim_end().to_owned();
         assert_eq!(found, [Unrendered { line: 7, start }]);

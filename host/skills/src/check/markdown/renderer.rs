@@ -3,13 +3,15 @@
 //! The parser begins and ends some blocks at other lines than GitHub, markdown-it and the
 //! specification. So it could read as code what a page treats as a comment, or the reverse.
 
-use super::{ODD, after_mark};
+use super::{BLANKS, ODD, after_mark};
 
 /// A group of renderers that agree about which tags begin a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renderer {
     /// GitHub, with version 0.29 of the specification.
     GitHub,
+    /// GitHub, where it ends an address or a title in another place than the specification.
+    GitHubLinks,
     /// Renderers with version 0.31, such as markdown-it.
     Newer,
 }
@@ -41,17 +43,33 @@ impl Renderer {
         for (at, _) in text.match_indices('<') {
             self.rewrite_tag(&mut bytes[at + 1..]);
         }
+        if self == Self::GitHubLinks {
+            rewrite_links(&mut bytes);
+        }
         // This loses nothing, because only ASCII was replaced, with ASCII.
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Returns whether [`lazy::begin_blocks`] applies.
+    pub(super) fn begins_lazy_blocks(self) -> bool {
+        self != Self::Newer
+    }
+
     /// Rewrites one tag. `html` starts after its `<`.
     fn rewrite_tag(self, html: &mut [u8]) {
+        // GitHub begins a declaration only with an upper-case letter.
+        if self != Self::Newer
+            && let [b'!', letter @ b'a'..=b'z', ..] = html
+        {
+            *letter = ODD;
+            return;
+        }
         let is_end = html.first() == Some(&b'/');
         let html = &mut html[usize::from(is_end)..];
         let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         let length = html.iter().position(|byte| !is_of_name(byte));
         let (name, after) = html.split_at_mut(length.unwrap_or(html.len()));
+        let is_closed = after.starts_with(b"/>");
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         let is_raw = RAW.into_iter().any(is) || self == Self::Newer && is(b"textarea");
         let new: &[u8] = match after.first_mut() {
@@ -64,6 +82,8 @@ impl Renderer {
             None | Some(b'\t'..=b'\r' | b' ' | b'>') if is_raw && !is_end => ONE_RAW,
             // The parser agrees with the newer renderers.
             _ if self == Self::Newer => return,
+            // The name of a file in an address.
+            Some(other) if !other.is_ascii_whitespace() && *other != b'>' && !is_closed => return,
             _ if is(b"source") => b"search",
             _ if is(b"search") => b"source",
             // Any name of this length that begins no block.
@@ -96,7 +116,7 @@ fn rewrite_blanks(line: &mut [u8]) {
 fn rewrite_labels(text: &str, line: &mut [u8]) {
     let mut rest = text;
     loop {
-        rest = rest.trim_start_matches(super::BLANKS);
+        rest = rest.trim_start_matches(BLANKS);
         let Some(label) = rest.strip_prefix("[^") else {
             match after_mark(rest) {
                 Some(after) => rest = after,
@@ -122,6 +142,39 @@ fn rewrite_labels(text: &str, line: &mut [u8]) {
             }
         }
         rest = after;
+    }
+}
+
+/// Rewrites what GitHub reads differently in links and their definitions: it accepts an address with
+/// a `(` that is not closed if a blank follows, and ends a title at a quotation mark or bracket after
+/// a `\` if nothing of the link follows.
+fn rewrite_links(text: &mut [u8]) {
+    let mut open = Vec::new();
+    let mut is_address = false;
+    for at in 1..text.len() {
+        match text[at] {
+            b'(' | b':' if !is_address && text[at - 1] == b']' => is_address = true,
+            b'(' if is_address => open.push(at),
+            b')' if is_address => is_address = open.pop().is_some(),
+            byte if byte.is_ascii_whitespace() => {
+                // Blanks may come before an address.
+                is_address &= text[at - 1].is_ascii_whitespace() || b"(:".contains(&text[at - 1]);
+                for at in open.drain(..) {
+                    text[at] = b'_';
+                }
+            }
+            b'"' | b'\'' | b')' if text[at - 1] == b'\\' => {
+                let rest = text[at + 1..].trim_ascii_start();
+                let line = text[at + 1..]
+                    .iter()
+                    .position(|byte| !b" \t".contains(byte));
+                let ends_line = line.is_none_or(|line| b"\r\n".contains(&text[at + 1 + line]));
+                if ends_line || text[at] != b')' && rest.first() == Some(&b')') {
+                    text[at - 1] = ODD;
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Finds text that renderers hide and the parser does not: in a table in a paragraph, a block of
-//! HTML after a quote or list, a CDATA section with a `]`, or brackets that GitHub drops.
+//! Finds text that renderers hide and the parser does not: in a table in a paragraph, a CDATA
+//! section with a `]`, or brackets that GitHub drops.
 //!
 //! Reports too much rather than too little, because ordinary text rarely looks like this.
 
@@ -7,34 +7,20 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::super::super::markdown::{BLANKS, Markdown, ODD};
-use super::{Found, Text, add_markup};
+use super::super::super::markdown::{BLANKS, Markdown, ODD, after_marks, is_inline};
+use super::{Found, Text};
 
 /// Adds the long parts that renderers hide and the parser reads as visible.
 pub(super) fn add_unseen(found: &mut Found<'_>, markdown: &Markdown) {
     let text = &*markdown.text;
-    // The quotes, items and footnotes around an event.
-    let mut depth = 0;
     let mut is_code = false;
     // The lines of text since the last block began or ended.
     let mut lines: Option<Range<usize>> = None;
     let mut brackets = Brackets::default();
-    let mut html_end = 0;
     for (event, range) in markdown.parser().into_offset_iter() {
         match &event {
-            Event::Start(Tag::BlockQuote(_) | Tag::Item | Tag::FootnoteDefinition(_)) => depth += 1,
-            Event::End(TagEnd::BlockQuote(_) | TagEnd::Item | TagEnd::FootnoteDefinition) => {
-                depth -= 1;
-            }
             Event::Start(Tag::CodeBlock(_)) => is_code = true,
             Event::End(TagEnd::CodeBlock) => is_code = false,
-            Event::InlineHtml(_)
-                if depth > 0 && range.start >= html_end && is_alone(text, &range) =>
-            {
-                // After a quote or list, such a tag begins a block, until a blank line.
-                let end = blank_line(text, range.end);
-                html_end = add_markup(found, range.start..end, 0);
-            }
             Event::Text(_) if !is_code => brackets.read(text, &range),
             Event::SoftBreak | Event::HardBreak => brackets.line += 1,
             _ => {}
@@ -62,6 +48,8 @@ struct Brackets {
     open: Vec<(usize, Option<usize>)>,
     /// The text in brackets that GitHub does not show.
     dropped: Vec<Range<usize>>,
+    /// The end of the text that was read.
+    end: usize,
     /// The starts of CDATA sections. The parser accepts none with a `]` in it.
     sections: Vec<usize>,
 }
@@ -69,7 +57,8 @@ struct Brackets {
 impl Brackets {
     /// Reads text that is neither code nor a tag.
     fn read(&mut self, text: &str, range: &Range<usize>) {
-        let is_escaped = text[..range.start].ends_with('\\');
+        let is_escaped = text.get(self.end..range.start) == Some("\\");
+        self.end = range.end;
         for at in range.clone().skip(usize::from(is_escaped)) {
             match text.as_bytes()[at] {
                 b'<' if text[at..].starts_with(CDATA) => self.sections.push(at),
@@ -116,61 +105,30 @@ impl Brackets {
     }
 }
 
-fn is_inline(event: &Event<'_>) -> bool {
-    match event {
-        Event::Start(tag) => is_inline_tag(tag.to_end()),
-        Event::End(tag) => is_inline_tag(*tag),
-        Event::Html(_) | Event::Rule => false,
-        _ => true,
-    }
-}
-
-fn is_inline_tag(tag: TagEnd) -> bool {
-    matches!(
-        tag,
-        TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image
-    )
-}
-
-/// Returns whether a tag is alone on its line.
-fn is_alone(text: &str, tag: &Range<usize>) -> bool {
-    let before = text[..tag.start].trim_end_matches(BLANKS);
-    let after = text[tag.end..].trim_start_matches(BLANKS);
-    before.ends_with('\n') && (after.is_empty() || after.starts_with(['\r', '\n']))
-}
-
-/// Returns the offset of the first blank line after the byte `at`.
-fn blank_line(text: &str, at: usize) -> usize {
-    let mut end = at;
-    for line in text[at..].split_inclusive('\n') {
-        if end > at && line.trim_ascii().is_empty() {
-            break;
-        }
-        end += line.len();
-    }
-    end
-}
-
-/// Adds the cells beyond the columns of a table that begins in these lines.
+/// Adds the cells beyond the columns of a table that begins in these lines. If several can, the
+/// table is the one with the fewest columns.
 fn add_further_cells(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
-    let start = lines.start;
-    let mut at = start;
+    let mut at = lines.start;
     let mut columns = None;
+    let mut cells_before = 0;
     for line in text[lines].split_inclusive('\n') {
-        let row = without_marks(line);
-        match columns {
-            Some(columns) => found.add(at, cells_beyond(row, columns)),
-            None if at > start => columns = columns_of(row),
-            // The header.
-            None => {}
+        let row = after_marks(line);
+        let begun = columns_of(row).filter(|columns| *columns == cells_before);
+        columns = columns.into_iter().chain(begun).min();
+        if let Some(columns) = columns {
+            found.add(at, cells_beyond(row, columns));
         }
+        cells_before = cells_of(row);
         at += line.len();
     }
 }
 
-/// Returns a line without its indentation and the marks of quotes.
-fn without_marks(line: &str) -> &str {
-    line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
+/// Returns the number of cells in a header, in which only a `|` without a `\` separates them.
+fn cells_of(line: &str) -> usize {
+    let line = line.trim();
+    let inner = line.strip_prefix('|').unwrap_or(line);
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    1 + inner.matches('|').count() - inner.matches("\\|").count()
 }
 
 /// If a line can separate the header of a table from its rows, returns the number of columns.

@@ -1,0 +1,161 @@
+//! Begins blocks at tags after a quote or list.
+//!
+//! A tag that is alone on its line begins a block, unless it continues a paragraph. In GitHub, it
+//! also does if it follows a quote, list or footnote without the marks of these.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+use super::{BLANKS, after_mark, is_inline, options};
+
+/// The maximum number of times that a text is parsed. Each block can end a block of code, in which
+/// there is a further tag. Guards against: thousands of these.
+const MAX_PASSES: usize = 10;
+
+/// Returns a text in which the parser begins these blocks too: their tags have a name with which it
+/// does. Returns `None` if there are too many blocks after each other.
+pub(super) fn begin_blocks(text: String) -> Option<String> {
+    let mut bytes = text.into_bytes();
+    for _ in 0..MAX_PASSES {
+        // This loses nothing, because only ASCII was replaced, with ASCII.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let tags = lazy_tags(&text);
+        if tags.is_empty() {
+            return Some(text);
+        }
+        for tag in tags {
+            rename(&mut bytes[tag]);
+        }
+    }
+    None
+}
+
+/// Gives a tag a name with which it always begins a block. Removes the attributes of an image, whose
+/// name tells that its `alt` is shown.
+fn rename(tag: &mut [u8]) {
+    let start = if tag[1] == b'/' { 2 } else { 1 };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    let length = tag[start..].iter().position(|byte| !is_of_name(byte));
+    let mut end = start + length.unwrap_or_default();
+    if tag[start..end].eq_ignore_ascii_case(b"img") {
+        end = tag.len() - 1;
+    }
+    tag[start..end].fill(b' ');
+    tag[start] = b'p';
+}
+
+/// Returns the tags that begin a block in GitHub only.
+fn lazy_tags(text: &str) -> Vec<Range<usize>> {
+    // Most texts have no tag at the start of a line.
+    if !text
+        .split(['\n', '\r'])
+        .any(|line| is_tag(after_marks(line)))
+    {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut quotes = 0;
+    // The first column of the text of each open item and footnote.
+    let mut columns = Vec::new();
+    // The lines of text since the last block began or ended.
+    let mut lines: Option<Range<usize>> = None;
+    let mut is_code = false;
+    // The start of the line of the last byte that was looked at, and that byte.
+    let (mut line_start, mut looked_at) = (0, 0);
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        if is_inline(&event) && !is_code {
+            let start = lines.map_or(range.start, |lines| lines.start);
+            lines = Some(start..range.end);
+            continue;
+        }
+        if let Some(lines) = lines.take()
+            && (quotes > 0 || !columns.is_empty())
+        {
+            if let Some(end) = text[looked_at..lines.start].rfind(['\n', '\r']) {
+                line_start = looked_at + end + 1;
+            }
+            looked_at = lines.start;
+            let columns = columns.last().copied();
+            add_tags(&mut found, text, line_start..lines.end, (quotes, columns));
+        }
+        match event {
+            Event::Start(Tag::BlockQuote(_)) => quotes += 1,
+            Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
+            Event::Start(Tag::Item | Tag::FootnoteDefinition(_)) => {
+                columns.push(text_column(text, range.start));
+            }
+            Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => drop(columns.pop()),
+            Event::Start(Tag::CodeBlock(_)) => is_code = true,
+            Event::End(TagEnd::CodeBlock) => is_code = false,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Adds the tags that are alone on a line, and have fewer `>` before them than quotes are open, or
+/// are left of the text of the innermost item.
+fn add_tags(
+    found: &mut Vec<Range<usize>>,
+    text: &str,
+    lines: Range<usize>,
+    (quotes, item): (usize, Option<usize>),
+) {
+    let mut at = lines.start;
+    for line in text[lines].split_inclusive(['\n', '\r']) {
+        let html = after_marks(line);
+        let marks = &line[..line.len() - html.len()];
+        let is_lazy =
+            marks.matches('>').count() < quotes || item.is_some_and(|item| column(marks) < item);
+        if is_lazy && begins_block(html) {
+            let start = at + marks.len();
+            found.push(start..start + html.trim_ascii_end().len());
+        }
+        at += line.len();
+    }
+}
+
+/// Returns whether a line of HTML begins a block outside paragraphs.
+fn begins_block(html: &str) -> bool {
+    is_tag(html) && matches!(Parser::new(html).next(), Some(Event::Start(Tag::HtmlBlock)))
+}
+
+fn is_tag(html: &str) -> bool {
+    let rest = html.strip_prefix('<');
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()))
+}
+
+/// Returns a line without its indentation and the marks of quotes.
+pub(in super::super) fn after_marks(line: &str) -> &str {
+    line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
+}
+
+/// Returns the column of the text of the list item or footnote that starts at the byte `at`.
+fn text_column(text: &str, at: usize) -> usize {
+    let line_start = text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1);
+    let rest = &text[at..];
+    let line = &rest[..rest.find(['\n', '\r']).unwrap_or(rest.len())];
+    if line.starts_with('[') {
+        return column(&text[line_start..at]) + 4;
+    }
+    let after = after_mark(line).unwrap_or_default();
+    let before = column(&text[line_start..text.len() - rest.len() + line.len() - after.len()]);
+    let text = after.trim_start_matches(BLANKS);
+    let blanks = column(&after[..after.len() - text.len()]);
+    // More blanks are those of code.
+    before
+        + if text.is_empty() || blanks > 4 {
+            1
+        } else {
+            blanks
+        }
+}
+
+/// Returns the number of columns of a part of a line.
+fn column(part: &str) -> usize {
+    part.chars().fold(0, |column, c| match c {
+        '\t' => (column / 4 + 1) * 4,
+        _ => column + 1,
+    })
+}

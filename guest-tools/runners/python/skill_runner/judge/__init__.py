@@ -40,7 +40,7 @@ class Judge:
 
     def judge(self, script):
         """Returns the record of one script."""
-        docstring, flow = "", Flow()
+        docstring, source, flow = "", None, Flow()
         # The garbage collector would visit each node of the syntax trees and free none.
         gc.disable()
         try:
@@ -52,14 +52,16 @@ class Judge:
                 flow.need(need, False)
         except SyntaxError as error:
             flow.certain.append(Need(script, error.lineno or 1, PYTHON, error.msg))
-        except (OSError, ValueError) as error:
-            flow.certain.append(Need(script, None, "unreadable", str(error)))
         except (MemoryError, RecursionError):
             flow.possible[Need(script, None, "nested too deeply to be judged", "")] = None
         except Exception as error:
             # A script that cannot be judged, for example because its encoding is unknown, must not prevent
             # the verdicts on the others.
-            flow.possible[Need(script, None, "cannot be judged", f"{type(error).__name__}: {error}")] = None
+            if source is None and isinstance(error, (OSError, ValueError)):
+                flow.certain.append(Need(script, None, "unreadable", str(error)))
+            else:
+                why = f"{type(error).__name__}: {error}"
+                flow.possible[Need(script, None, "cannot be judged", why)] = None
         finally:
             gc.enable()
         verdict, needs = _verdict(flow)

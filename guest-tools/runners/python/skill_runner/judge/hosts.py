@@ -45,7 +45,8 @@ NAMES_ONLY = {
 MAX_STEPS = 6
 # The maximum number of hosts in a verdict.
 MAX_HOSTS = 5
-HOST = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::(\d+))?(.?)", re.DOTALL)
+MAX_PORT = 65535
+HOST = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(.?)", re.DOTALL)
 
 
 def origin(text, is_whole=True):
@@ -57,7 +58,8 @@ def origin(text, is_whole=True):
     scheme, host, port, after = found.groups()
     if after not in ("/", "?", "#", "") or not after and not is_whole or host in NAMES_ONLY:
         return None
-    return scheme, host.lower(), int(port or (443 if scheme == "https" else 80))
+    port = int(port or (443 if scheme == "https" else 80))
+    return (scheme, host.lower(), port) if port <= MAX_PORT else None
 
 
 def written(source):
@@ -111,6 +113,9 @@ class Hosts:
         port = ""
         match node.args:
             case [_, ast.Constant(value=int(number)), *_]:
+                # Python refuses to write an integer of thousands of digits.
+                if not 0 < number <= MAX_PORT:
+                    return []
                 port = f":{number}"
         match host:
             case ast.Constant(value=str(name)):

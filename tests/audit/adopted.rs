@@ -194,23 +194,6 @@ fn continues_after_files_it_has_not_seen() {
 }
 
 /// Returns the number of descriptors that this process has of a file.
-#[test]
-fn finds_a_file_with_other_records_of_the_same_numbers() {
-    let log = SignedLog::new("checkpoint_records = 1\n");
-    let (one, two) = (log.host(), log.host());
-    record(&one, 1);
-    record(&two, 1);
-    fs::rename(&log.path, log.beside("old")).unwrap();
-    record(&one, 1);
-    fs::rename(&log.path, log.beside("gone")).unwrap();
-    // This host has not seen the file that is gone, so its file begins at the same number.
-    record(&two, 4);
-    record(&one, 1);
-    drop((one, two));
-    let report = log.verify(&["old", "audit.jsonl"]);
-    assert!(!report.is_proven(), "{report:?}");
-}
-
 fn descriptor_count(path: &Path) -> usize {
     let wanted = fs::metadata(path).unwrap();
     let wanted = (wanted.dev(), wanted.ino());

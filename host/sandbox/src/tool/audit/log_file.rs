@@ -294,10 +294,8 @@ impl LogFile {
             next: own_next,
             line,
         });
-        let mut begins_before = false;
         let chain = end::follow_chain(&self.file, size, known, |line, link, is_first| {
-            begins_before |= is_first && link.sequence < own_next.sequence;
-            self.vouches_for_file(line, link, is_first, begins_before)
+            self.vouches_for_file(line, link, is_first)
         })?;
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
@@ -325,24 +323,16 @@ impl LogFile {
     }
 
     /// Returns whether this record lets the process continue the file's chain, although the file
-    /// does not have the last record that the process knows. `begins_before` means that the file's
-    /// first record has a smaller number than the process's next one.
-    fn vouches_for_file(
-        &self,
-        line: &[u8],
-        link: Link,
-        is_first: bool,
-        begins_before: bool,
-    ) -> bool {
+    /// does not have the last record that the process knows.
+    fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own_next, next) = (self.next, link.next_after(line));
         // Another process began this file, or the file is a copy.
         if is_first && link == own_next || next == own_next {
             return true;
         }
         let is_later = if next.chain == own_next.chain {
-            // The records in between may be in another file. A file that begins before them has
-            // other records in the place of those that this process knows.
-            next.sequence > own_next.sequence && !begins_before
+            // The records in between may be in another file.
+            next.sequence > own_next.sequence
         } else {
             // Another process began a chain, because it did not find the earlier file. No process
             // begins a chain in a file that this process has read.

@@ -29,14 +29,15 @@ pub(crate) fn program(grant: &str) -> Program {
     let component = fs::read(guests().join("requests.wasm")).unwrap();
     program.write("tools/requests.wasm", component);
     program.write("skills/a/SKILL.md", "# A\n");
-    program.write(
-        "c.toml",
-        format!(
-            "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log.jsonl\"\n\
-             {grant}\n"
-        ),
-    );
+    program.write("c.toml", configuration(grant));
     program
+}
+
+fn configuration(grant: &str) -> String {
+    format!(
+        "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log.jsonl\"\n\
+         {grant}\n"
+    )
 }
 
 /// Returns a grant with this rule and these further keys.
@@ -426,6 +427,18 @@ fn incomplete_bodies_and_their_denials_are_recorded() {
     let requests = &record(&program)["requests"];
     let failures = [&requests[0]["failure"], &requests[1]["failure"]];
     assert_eq!(failures, ["body", "denied"]);
+    // A private address that a rule allows, but that the grant does not name.
+    let host = &host.replace("localhost", "127.0.0.1");
+    let rule = format!("POST http://{host}/*");
+    program.write("c.toml", configuration(&grant(&rule, "")));
+    let headers = [["content-length", "5"]];
+    let request = json!({"host": host, "path": "/", "method": "POST", "headers": headers});
+    call(&program, &json!([request]));
+    let request = &record(&program)["requests"][0];
+    assert_eq!(
+        (&request["failure"], &request["rule"]),
+        (&json!("denied"), &json!(rule))
+    );
     assert_eq!(server.requests().len(), 0);
 }
 

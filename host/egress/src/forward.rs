@@ -42,17 +42,23 @@ const DROPPED: [HeaderName; 9] = [
 /// Headers with which some servers replace the method, the host or the path, besides those that
 /// [`replaces_target`] recognizes by their words. Guards against: requests that do more than their
 /// rule allows.
-const OVERRIDES: [&str; 3] = ["destination", "x_host", "x_http_method"];
+const OVERRIDES: [&str; 5] = [
+    "destination",
+    "x_host",
+    "x_http_method",
+    "x_http_methodoverride",
+    "x_rewriteurl",
+];
 
-/// Variables of CGI, without separators, by which a server tells a program the method, the host and
-/// the path. Some servers also take them from headers: gunicorn removes `SCRIPT_NAME` from the path.
+/// Variables of CGI by which a server tells a program the method, the host and the path. Some servers
+/// also take them from headers, with or without `X-`: gunicorn removes `SCRIPT_NAME` from the path.
 const CGI_VARIABLES: [&str; 6] = [
-    "httphost",
-    "pathinfo",
-    "pathtranslated",
-    "requestmethod",
-    "requesturi",
-    "scriptname",
+    "http_host",
+    "path_info",
+    "path_translated",
+    "request_method",
+    "request_uri",
+    "script_name",
 ];
 
 /// The methods of requests without a body.
@@ -302,12 +308,11 @@ fn is_partial(head: &response::Parts) -> bool {
 /// proxies have many of these headers, with similar names.
 fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
-    let words = name.replace('_', "");
-    let has = |texts: &[&str]| texts.iter().any(|text| words.contains(text));
+    let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
     OVERRIDES.contains(&&*name)
         || name.starts_with("forwarded")
         || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
-        || has(&CGI_VARIABLES)
+        || CGI_VARIABLES.contains(&name.strip_prefix("x_").unwrap_or(&name))
         || has(&["original", "override", "rewrite"])
             && has(&["host", "method", "path", "uri", "url"])
 }

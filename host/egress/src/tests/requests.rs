@@ -166,7 +166,8 @@ async fn denies_headers_that_replace_method_or_path() {
         "x-forwarded-for",
         "x-original-name",
         "host-override",
-        "x-script-version",
+        "overrides-url",
+        "access-control-request-method",
         "x-request-id",
     ] {
         let request = Request::post(&url)

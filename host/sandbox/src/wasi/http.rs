@@ -172,7 +172,13 @@ impl RequestGate {
             return Err(denied);
         };
         let target = target.map_err(Denied::new)?;
-        sender.grant.allow(&target).map_err(Denied::new)?;
+        let permission = sender.grant.allow(&target).map_err(Denied::new)?;
+        let allowed = sender.grant.allow_unresolved(&target);
+        allowed.map_err(|why| {
+            let mut denied = Denied::new(why);
+            denied.outcome.rule = Some(permission.to_string());
+            denied
+        })?;
         let consent = sender.consent(&target, method, pauses).await?;
         Ok((sender, consent))
     }
@@ -195,15 +201,14 @@ impl RequestSender {
     /// Gets consent to a request, and returns it as text for the request log. Returns `None` if
     /// the request needs no consent.
     ///
-    /// A request needs no consent if the grant has rules, or if the egress process denies it
-    /// anyway. The call is paused while a person decides.
+    /// A request needs no consent if the grant has rules. The call is paused while a person decides.
     async fn consent(
         &self,
         target: &Target,
         method: &str,
         pauses: &CallPauses,
     ) -> Result<Option<String>, Denied> {
-        if !self.grant.asks() || self.grant.allow_unresolved(target).is_err() {
+        if !self.grant.asks() {
             return Ok(None);
         }
         let ConsentGate {

@@ -46,10 +46,10 @@ impl CaseFiles {
         let mut names = Vec::new();
         for entry in dir.entries().with_context(context)? {
             let name = PathBuf::from(entry.with_context(context)?.file_name());
-            if name
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
+            let bytes = name.as_os_str().as_encoded_bytes();
+            // A kill can leave an unfinished file.
+            let is_unfinished = bytes.starts_with(atomic_file::UNFINISHED.as_bytes());
+            if bytes.ends_with(b".json") && !is_unfinished {
                 names.push(name);
             }
             if names.len() > MAX_FILES {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
 /// The beginning of the names of unfinished files and folders. A crash may leave one.
@@ -18,12 +18,13 @@ pub fn unfinished_name(name: &str) -> String {
 
 /// Writes or replaces a file.
 ///
-/// A new file gets `mode`, without the bits of the umask; a replaced file keeps its mode. A symlink
-/// itself is replaced, not its target.
+/// A new file gets `mode`, without the bits of the umask; a replaced file keeps its mode and
+/// group. A symlink itself is replaced, not its target.
 ///
 /// # Errors
 ///
-/// If the folder or the file cannot be written. The old file then stays.
+/// If the folder or the file cannot be written. The old file then stays, unless only the folder cannot
+/// be synced.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, mode, |file| file.write_all(bytes))
 }
@@ -38,10 +39,8 @@ pub fn replace_with<E: From<io::Error>>(
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let replaced = fs::symlink_metadata(path)
-        .ok()
-        .filter(Metadata::is_file)
-        .map(|metadata| metadata.permissions().mode() & 0o777);
+    let replaced = fs::symlink_metadata(path).ok().filter(Metadata::is_file);
+    let old_mode = replaced.as_ref().map(|old| old.mode() & 0o777);
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -52,13 +51,10 @@ pub fn replace_with<E: From<io::Error>>(
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(replaced.unwrap_or(mode))
+            .mode(old_mode.unwrap_or(mode))
             .open(&unfinished)?;
-        if let Some(mode) = replaced
-            && file.metadata()?.permissions().mode() & 0o777 != mode
-        {
-            // The file was created without the bits of the umask.
-            file.set_permissions(Permissions::from_mode(mode))?;
+        if let Some(old) = replaced {
+            keep_group_and_mode(&file, &old)?;
         }
         let mut file = BufWriter::new(file);
         write(&mut file)?;
@@ -71,6 +67,21 @@ pub fn replace_with<E: From<io::Error>>(
         let _ = fs::remove_file(&unfinished);
     }
     written
+}
+
+/// Gives a file the group and the mode of another. If it cannot have the group, its own group gets no
+/// rights.
+fn keep_group_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    let mut mode = old.mode() & 0o777;
+    if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
+        mode &= !0o070;
+    }
+    // The file was created without the bits of the umask.
+    if new.mode() & 0o777 != mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

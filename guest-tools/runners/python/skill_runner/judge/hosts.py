@@ -59,7 +59,7 @@ def origin(text, is_whole=True):
     if after not in ("/", "?", "#", "") or not after and not is_whole or host in NAMES_ONLY:
         return None
     port = int(port or (443 if scheme == "https" else 80))
-    return (scheme, host.lower(), port) if port <= MAX_PORT else None
+    return (scheme, host.lower(), port) if 0 < port <= MAX_PORT else None
 
 
 def written(source):

@@ -641,7 +641,12 @@ mod tests {
         [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦[a]:x\u{a0}[b]:<¦\u{200b}¦\
         \u{1f3f4}\u{e0061}¦> a\n<b>\n<a b=\"c\n\n¦# [^a]: b\n¦[^¦[^a[b]: c\n\n¦\
         > a\n<b>\n~~~\n\n¦- a\n<b>\n¦- [^a\\]: ¦[a](b(¦[a](b \"c\\\"";
-        for piece in worst.split('¦').chain([&*runs]) {
+        let cells = format!(
+            "<b>\n\n> {}\n> {}\n",
+            "|a".repeat(32 * 1024),
+            "|-".repeat(32 * 1024)
+        );
+        for piece in worst.split('¦').chain([&*runs, &cells]) {
             for length in [16 * 1024, SIZE] {
                 let line = piece.repeat((length - 1) / piece.len()) + "\n";
                 let body = line.repeat(SIZE / line.len());

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
-pub(super) use lazy::after_marks;
+pub(super) use lazy::{LAZY_IMAGE, after_marks};
 use renderer::Renderer;
 
 /// The maximum size of a text, in bytes, which is that of a linked file. Guards against: the memory
@@ -31,6 +31,9 @@ const MAX_TITLE_VISITS: usize = 1 << 24;
 /// The character that replaces one in a label that the parser reads differently than renderers. A
 /// label with it is treated as not shown.
 pub(super) const ODD: u8 = 1;
+
+/// The character that replaces a `\` that is no escape for renderers.
+pub(super) const ODD_ESCAPE: u8 = 2;
 
 /// The characters that the parser ignores at the start of a line, and in a blank line.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\u{b}', '\u{c}'];

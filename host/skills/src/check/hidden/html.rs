@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use super::super::markdown::LAZY_IMAGE;
+
 const COMMENT: &str = "<!--";
 
 /// The start of a comment, unless a letter or `>` follows.
@@ -175,7 +177,7 @@ fn read_tag(html: &str) -> Option<(String, usize)> {
         }
         let text = &html[start..at];
         if part == Part::TagName {
-            is_image = text.eq_ignore_ascii_case("<img");
+            is_image = text.eq_ignore_ascii_case("<img") || &text[1..] == LAZY_IMAGE;
         }
         if part == Part::Name {
             count += 1;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-use super::super::markdown::{Markdown, ODD};
+use super::super::markdown::{Markdown, ODD, ODD_ESCAPE};
 use super::html::{hides_rest, without_marks};
 
 /// The maximum indentation of a footnote. Text with more belongs to the block before it.
@@ -90,7 +90,7 @@ impl Rendered {
 
 /// Returns whether all renderers read a footnote's label in the same way.
 fn is_plain_label(label: &str) -> bool {
-    let is_odd = |c| " \t\n\r[]\\".contains(c) || c == char::from(ODD);
+    let is_odd = |c| " \t\n\r[]\\".contains(c) || [ODD, ODD_ESCAPE].map(char::from).contains(&c);
     label.len() <= MAX_LABEL_BYTES && !label.contains(is_odd)
 }
 

@@ -3,11 +3,15 @@
 //! A tag that is alone on its line begins a block, unless it continues a paragraph. In GitHub, it
 //! also does if it follows a quote, list or footnote without the marks of these.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::{BLANKS, after_mark, is_inline, options};
+
+/// The name of an image that begins a block. In a rewritten text, no other tag has it in this spelling.
+pub(in super::super) const LAZY_IMAGE: &str = "dIr";
 
 /// The maximum number of times that a text is parsed. Each block can end a block of code, in which
 /// there is a further tag. Guards against: thousands of these.
@@ -17,10 +21,12 @@ const MAX_PASSES: usize = 10;
 /// does. Returns `None` if there are too many blocks after each other.
 pub(super) fn begin_blocks(text: String) -> Option<String> {
     let mut bytes = text.into_bytes();
+    let mut seen = HashSet::new();
     for _ in 0..MAX_PASSES {
         // This loses nothing, because only ASCII was replaced, with ASCII.
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let tags = lazy_tags(&text);
+        let mut tags = lazy_tags(&text);
+        tags.retain(|tag| seen.insert(tag.start));
         if tags.is_empty() {
             return Some(text);
         }
@@ -31,18 +37,18 @@ pub(super) fn begin_blocks(text: String) -> Option<String> {
     None
 }
 
-/// Gives a tag a name with which it always begins a block. Removes the attributes of an image, whose
-/// name tells that its `alt` is shown.
+/// Gives a tag a name with which it always begins a block.
 fn rename(tag: &mut [u8]) {
     let start = if tag[1] == b'/' { 2 } else { 1 };
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
     let length = tag[start..].iter().position(|byte| !is_of_name(byte));
-    let mut end = start + length.unwrap_or_default();
-    if tag[start..end].eq_ignore_ascii_case(b"img") {
-        end = tag.len() - 1;
+    let name = &mut tag[start..][..length.unwrap_or_default()];
+    if name.eq_ignore_ascii_case(b"img") {
+        name.copy_from_slice(LAZY_IMAGE.as_bytes());
+        return;
     }
-    tag[start..end].fill(b' ');
-    tag[start] = b'p';
+    name.fill(b' ');
+    name[0] = b'p';
 }
 
 /// Returns the tags that begin a block in GitHub only.
@@ -60,11 +66,12 @@ fn lazy_tags(text: &str) -> Vec<Range<usize>> {
     let mut columns = Vec::new();
     // The lines of text since the last block began or ended.
     let mut lines: Option<Range<usize>> = None;
-    let mut is_code = false;
+    // True in code and tables, whose lines have all marks.
+    let mut is_closed = false;
     // The start of the line of the last byte that was looked at, and that byte.
     let (mut line_start, mut looked_at) = (0, 0);
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
-        if is_inline(&event) && !is_code {
+        if is_inline(&event) && !is_closed {
             let start = lines.map_or(range.start, |lines| lines.start);
             lines = Some(start..range.end);
             continue;
@@ -83,11 +90,12 @@ fn lazy_tags(text: &str) -> Vec<Range<usize>> {
             Event::Start(Tag::BlockQuote(_)) => quotes += 1,
             Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
             Event::Start(Tag::Item | Tag::FootnoteDefinition(_)) => {
-                columns.push(text_column(text, range.start));
+                let outer = columns.last().copied().unwrap_or_default();
+                columns.push(text_column(text, range.start, outer));
             }
             Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => drop(columns.pop()),
-            Event::Start(Tag::CodeBlock(_)) => is_code = true,
-            Event::End(TagEnd::CodeBlock) => is_code = false,
+            Event::Start(Tag::CodeBlock(_) | Tag::Table(_)) => is_closed = true,
+            Event::End(TagEnd::CodeBlock | TagEnd::Table) => is_closed = false,
             _ => {}
         }
     }
@@ -131,31 +139,43 @@ pub(in super::super) fn after_marks(line: &str) -> &str {
     line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
 }
 
-/// Returns the column of the text of the list item or footnote that starts at the byte `at`.
-fn text_column(text: &str, at: usize) -> usize {
+/// Returns the column of the text of the list item or footnote that starts at the byte `at`. `outer`
+/// is that of the text around it.
+fn text_column(text: &str, at: usize, outer: usize) -> usize {
     let line_start = text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1);
-    let rest = &text[at..];
+    let rest = text[at..].trim_start_matches(BLANKS);
+    let at = text.len() - rest.len();
     let line = &rest[..rest.find(['\n', '\r']).unwrap_or(rest.len())];
     if line.starts_with('[') {
-        return column(&text[line_start..at]) + 4;
+        let before = text[line_start..at].trim_end_matches(BLANKS);
+        return outer.max(column(before)) + 4;
     }
     let after = after_mark(line).unwrap_or_default();
-    let before = column(&text[line_start..text.len() - rest.len() + line.len() - after.len()]);
-    let text = after.trim_start_matches(BLANKS);
-    let blanks = column(&after[..after.len() - text.len()]);
-    // More blanks are those of code.
-    before
-        + if text.is_empty() || blanks > 4 {
-            1
-        } else {
-            blanks
-        }
+    let content = after.trim_start_matches(BLANKS);
+    let end = at + line.len();
+    let mark_end = column(&text[line_start..end - after.len()]);
+    let start = column(&text[line_start..end - content.len()]);
+    // More than four blanks are those of code.
+    if content.is_empty() || start > mark_end + 4 {
+        mark_end + 1
+    } else {
+        start
+    }
 }
 
-/// Returns the number of columns of a part of a line.
+/// Returns the number of columns of a part of a line. A `>` has two, with the blank that may follow.
 fn column(part: &str) -> usize {
-    part.chars().fold(0, |column, c| match c {
-        '\t' => (column / 4 + 1) * 4,
-        _ => column + 1,
-    })
+    let mut columns = 0;
+    let mut chars = part.chars().peekable();
+    while let Some(c) = chars.next() {
+        columns = match c {
+            '\t' => (columns / 4 + 1) * 4,
+            '>' => {
+                chars.next_if_eq(&' ');
+                columns + 2
+            }
+            _ => columns + 1,
+        };
+    }
+    columns
 }

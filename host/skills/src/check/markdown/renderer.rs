@@ -3,7 +3,7 @@
 //! The parser begins and ends some blocks at other lines than GitHub, markdown-it and the
 //! specification. So it could read as code what a page treats as a comment, or the reverse.
 
-use super::{BLANKS, ODD, after_mark};
+use super::{BLANKS, ODD, ODD_ESCAPE, after_mark, lazy};
 
 /// A group of renderers that agree about which tags begin a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Renderer {
         if self != Self::Newer
             && let [b'!', letter @ b'a'..=b'z', ..] = html
         {
-            *letter = ODD;
+            *letter = b'1';
             return;
         }
         let is_end = html.first() == Some(&b'/');
@@ -80,6 +80,8 @@ impl Renderer {
             }
             Some(b'>') if is_raw && is_end => ONE_RAW,
             None | Some(b'\t'..=b'\r' | b' ' | b'>') if is_raw && !is_end => ONE_RAW,
+            // Another name that begins the same blocks.
+            _ if name == lazy::LAZY_IMAGE.as_bytes() => b"div",
             // The parser agrees with the newer renderers.
             _ if self == Self::Newer => return,
             // The name of a file in an address.
@@ -137,8 +139,10 @@ fn rewrite_labels(text: &str, line: &mut [u8]) {
             return;
         }
         for byte in &mut line[start..start + label.len()] {
-            if b"[\\".contains(byte) {
-                *byte = ODD;
+            match byte {
+                b'[' => *byte = ODD,
+                b'\\' => *byte = ODD_ESCAPE,
+                _ => {}
             }
         }
         rest = after;
@@ -170,7 +174,7 @@ fn rewrite_links(text: &mut [u8]) {
                     .position(|byte| !b" \t".contains(byte));
                 let ends_line = line.is_none_or(|line| b"\r\n".contains(&text[at + 1 + line]));
                 if ends_line || text[at] != b')' && rest.first() == Some(&b')') {
-                    text[at - 1] = ODD;
+                    text[at - 1] = ODD_ESCAPE;
                 }
             }
             _ => {}

@@ -57,7 +57,8 @@ struct Brackets {
 impl Brackets {
     /// Reads text that is neither code nor a tag.
     fn read(&mut self, text: &str, range: &Range<usize>) {
-        let is_escaped = text.get(self.end..range.start) == Some("\\");
+        let gap = text.get(self.end..range.start);
+        let is_escaped = gap.is_some_and(|gap| gap.ends_with('\\'));
         self.end = range.end;
         for at in range.clone().skip(usize::from(is_escaped)) {
             match text.as_bytes()[at] {
@@ -144,6 +145,8 @@ fn columns_of(line: &str) -> Option<usize> {
 /// Returns the text of a row beyond this many columns.
 fn cells_beyond(line: &str, columns: usize) -> Text {
     let line = line.strip_prefix('|').unwrap_or(line);
-    let beyond = line.splitn(columns + 1, '|').nth(columns);
+    let ends = line.match_indices('|');
+    let mut ends = ends.filter(|(at, _)| !line[..*at].ends_with('\\'));
+    let beyond = ends.nth(columns - 1).map(|(at, _)| &line[at + 1..]);
     Text::from(beyond.unwrap_or_default())
 }

@@ -423,7 +423,10 @@ fn incomplete_bodies_and_their_denials_are_recorded() {
     };
     let run = call(&program, &json!([request("/a"), request("/b")]));
     assert!(!run.stderr.contains("the egress process"), "{run:?}");
-    assert!(run.stderr.contains("its body is incomplete"), "{run:?}");
+    assert!(
+        run.stderr.contains("the request's body is incomplete"),
+        "{run:?}"
+    );
     let requests = &record(&program)["requests"];
     let failures = [&requests[0]["failure"], &requests[1]["failure"]];
     assert_eq!(failures, ["body", "denied"]);

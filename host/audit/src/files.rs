@@ -119,9 +119,9 @@ pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
 }
 
 impl FirstRecord {
-    /// Finds the first record in a file that belongs to a chain. Before it may be a torn record,
-    /// and zero bytes that a power failure left. At the end of the file it may lack its line feed.
-    /// A part of a line that is too long is no record, as for the verifier.
+    /// Finds the first record in a file that belongs to a chain. A torn record may stand before it,
+    /// and zero bytes that a power failure left. At the end of the file, it may lack its line feed.
+    /// A part of a line that is too long is no record; the verifier decides the same.
     fn find(file: &File) -> std::io::Result<Self> {
         let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));

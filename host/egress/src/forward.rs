@@ -71,7 +71,7 @@ const RANGES: [&str; 5] = ["a_im", "if_range", "range", "request_range", "x_ms_r
 /// The body of a response to the host.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The grants, secrets, issuers and connectors that send requests.
+/// Sends requests, with the grants, secrets and issuers that these need.
 pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,

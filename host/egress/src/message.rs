@@ -49,7 +49,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// The grant does not allow the request.
     Denied,
-    /// The host name has no address.
+    /// The host name cannot be resolved, or has no address or too many.
     Name,
     /// The server cannot be reached.
     Connection,
@@ -59,7 +59,7 @@ pub enum FailureKind {
     Certificate,
     /// The server does not follow HTTP.
     Protocol,
-    /// The response contains a secret.
+    /// The response contains a secret, or is partial and may contain a piece of one.
     Secret,
     /// The guest sent a body that is too large or incomplete.
     Body,

@@ -155,7 +155,8 @@ fn read_skill(
     let has_bad_body = part == DocumentPart::All
         && matches!(&result, Ok(Some(document)) if document.text.is_err());
     if has_bad_body {
-        // Lists read only the part with the description. If that is text, they have the skill.
+        // Lists read only the part with the description. If that is UTF-8, they have the skill, so
+        // the index needs it too.
         part = DocumentPart::Description;
         result = catalog.document(name, max_bytes(part));
     }

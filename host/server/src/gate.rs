@@ -194,7 +194,7 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
         if is_for_metrics || *request.method() != Method::POST {
             return over_budget(&error);
         }
-        // The endpoint refuses the request under the id of its message.
+        // The endpoint refuses the request, because the refusal needs the id of its message.
         request.extensions_mut().insert(error);
     }
     if is_for_metrics && !client.reads_metrics() {
@@ -256,7 +256,8 @@ fn preflight(request: &Request) -> Response {
     let methods = HeaderValue::from_static("GET, POST");
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    // Allows every header, because tools' arguments may add some.
+    // Allows every header, because clients also send arguments in headers, if a tool's schema asks
+    // for it with `x-mcp-header`.
     if let Some(requested) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }

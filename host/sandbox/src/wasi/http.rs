@@ -53,7 +53,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The rule in the record of a request without a grant.
 const NO_GRANT: &str = "no grant";
 
-/// The gate for a call's requests. It sends the allowed requests, and logs all of them.
+/// The gate for a call's requests. It sends those that are allowed, and logs the denied ones too.
 #[derive(Debug, Clone)]
 pub struct RequestGate {
     /// The component file, whose grant the egress process applies.
@@ -438,7 +438,7 @@ fn body_failure(error: &io::Error, bytes: u64, max: usize) -> Option<String> {
     Some(if bytes > max as u64 {
         format!("the bodies of the call's requests exceed `limits.request_bytes`: {max}")
     } else {
-        format!("its body is incomplete: {error}")
+        format!("the request's body is incomplete: {error}")
     })
 }
 

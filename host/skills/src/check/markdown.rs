@@ -28,8 +28,8 @@ const MAX_CELLS: usize = 1 << 18;
 /// thousands of lines, or with a million brackets and hundreds of lines.
 const MAX_TITLE_VISITS: usize = 1 << 24;
 
-/// The character that replaces one in a label that the parser reads differently than renderers. A
-/// label with it is treated as not shown.
+/// The character that replaces a character of a label, if the parser reads the label differently
+/// than renderers do. A label with it is treated as not shown.
 pub(super) const ODD: u8 = 1;
 
 /// The character that replaces a `\` that is no escape for renderers.
@@ -101,7 +101,7 @@ fn read_as(renderers: &[Renderer], text: &str, first_line: u32) -> Result<Vec<Ma
     let mut readings = Vec::new();
     for (begins_lazy_blocks, mut rewritten) in rewritten {
         if begins_lazy_blocks {
-            let why = "too many tags after quotes or lists, each in the code after another";
+            let why = "too many tags after quotes or lists, each in a code block after another tag";
             let too_many = || (first_line, why.to_owned());
             rewritten = lazy::begin_blocks(rewritten).ok_or_else(too_many)?;
         }
@@ -198,7 +198,7 @@ pub(super) fn after_mark(text: &str) -> Option<&str> {
     (after.is_empty() || after.starts_with(BLANKS)).then_some(after)
 }
 
-/// Returns whether a line starts an item of a list that ends each paragraph before it.
+/// Returns whether a line starts a list item of a kind that always ends the paragraph before it.
 fn starts_item(line: &str) -> bool {
     let text = line.trim_start_matches(' ');
     let item = text.strip_prefix(['-', '*', '+']);
@@ -290,7 +290,7 @@ mod tests {
             let (head, line) = ("|a".repeat(columns), "|-".repeat(columns));
             format!("{head}\n{line}\n{}", "|a|\n".repeat(rows))
         };
-        // Each fence ends at the tag before it, so that the next tag is not in its code.
+        // The block of each tag contains the fence after it, so the next tag is no longer in code.
         let fences = |count: usize| -> String {
             let lengths = (3..3 + count).rev();
             lengths

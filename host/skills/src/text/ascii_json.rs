@@ -21,7 +21,7 @@ pub fn to_string(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(String::from_utf8_lossy(&json).into_owned())
 }
 
-/// Returns the number of bytes that a character has in a string.
+/// Returns the maximum number of bytes that a character has in a string of such JSON.
 pub fn escaped_len(c: char) -> usize {
     match c {
         '"' | '\\' => 2,

@@ -207,8 +207,8 @@ impl RequestFields {
     }
 }
 
-/// Returns the start of a text whose JSON has at most `left` bytes, and subtracts these. Sets
-/// `is_cut` if it cuts the text.
+/// Returns the start of a text, so that its JSON has at most `left` bytes, and subtracts its bytes
+/// from `left`. Sets `is_cut` if it cuts the text.
 fn cut(text: &str, left: &mut usize, is_cut: &mut bool) -> String {
     let mut start = String::new();
     for c in text.chars() {

@@ -10,15 +10,17 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::{BLANKS, after_mark, is_inline, options};
 
-/// The name of an image that begins a block. In a rewritten text, no other tag has it in this spelling.
+/// The name that replaces `img` in a tag that begins a block, because the parser begins one at each
+/// `dir`, in upper or lower case. In a rewritten text, no other tag has the name in this spelling.
 pub(in super::super) const LAZY_IMAGE: &str = "dIr";
 
-/// The maximum number of times that a text is parsed. Each block can end a block of code, in which
-/// there is a further tag. Guards against: thousands of these.
+/// The maximum number of times that a text is parsed. A new block can contain the fence of a code
+/// block, so that the next pass finds further tags in what was code. Guards against: thousands of
+/// passes.
 const MAX_PASSES: usize = 10;
 
-/// Returns a text in which the parser begins these blocks too: their tags have a name with which it
-/// does. Returns `None` if there are too many blocks after each other.
+/// Returns a text in which the parser also begins the blocks that only GitHub begins: it gives
+/// their tags other names. Returns `None` if that takes more than [`MAX_PASSES`] passes.
 pub(super) fn begin_blocks(text: String) -> Option<String> {
     let mut bytes = text.into_bytes();
     let mut seen = HashSet::new();

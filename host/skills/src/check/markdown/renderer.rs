@@ -10,7 +10,8 @@ use super::{BLANKS, ODD, ODD_ESCAPE, after_mark, lazy};
 pub(super) enum Renderer {
     /// GitHub, with version 0.29 of the specification.
     GitHub,
-    /// GitHub, where it ends an address or a title in another place than the specification.
+    /// GitHub, with its own rules for the ends of addresses and titles in links, which differ from
+    /// the specification.
     GitHubLinks,
     /// Renderers with version 0.31, such as markdown-it.
     Newer,
@@ -84,7 +85,7 @@ impl Renderer {
             _ if name == lazy::LAZY_IMAGE.as_bytes() => b"div",
             // The parser agrees with the newer renderers.
             _ if self == Self::Newer => return,
-            // The name of a file in an address.
+            // Not a tag, for example the address in `[a](<source.md>)`.
             Some(other) if !other.is_ascii_whitespace() && *other != b'>' && !is_closed => return,
             _ if is(b"source") => b"search",
             _ if is(b"search") => b"source",
@@ -150,8 +151,8 @@ fn rewrite_labels(text: &str, line: &mut [u8]) {
 }
 
 /// Rewrites what GitHub reads differently in links and their definitions: it accepts an address with
-/// a `(` that is not closed if a blank follows, and ends a title at a quotation mark or bracket after
-/// a `\` if nothing of the link follows.
+/// a `(` that is not closed if a blank follows, and ends a title at a quotation mark or bracket
+/// after a `\` if the line ends there or, after a quotation mark, if a `)` follows.
 fn rewrite_links(text: &mut [u8]) {
     let mut open = Vec::new();
     let mut is_address = false;

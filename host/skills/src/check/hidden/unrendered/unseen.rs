@@ -1,5 +1,5 @@
-//! Finds text that renderers hide and the parser does not: in a table in a paragraph, a CDATA
-//! section with a `]`, or brackets that GitHub drops.
+//! Finds text that renderers hide and the parser does not: in a table that begins inside a
+//! paragraph, a CDATA section with a `]`, or brackets that GitHub drops.
 //!
 //! Reports too much rather than too little, because ordinary text rarely looks like this.
 
@@ -106,8 +106,8 @@ impl Brackets {
     }
 }
 
-/// Adds the cells beyond the columns of a table that begins in these lines. If several can, the
-/// table is the one with the fewest columns.
+/// Adds the cells beyond the columns of a table that begins in these lines. If several tables could
+/// begin there, assumes the one with the fewest columns.
 fn add_further_cells(found: &mut Found<'_>, text: &str, lines: Range<usize>) {
     let mut at = lines.start;
     let mut columns = None;

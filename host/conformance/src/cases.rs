@@ -49,7 +49,10 @@ impl CaseFiles {
             let bytes = name.as_os_str().as_encoded_bytes();
             // A kill can leave an unfinished file.
             let is_unfinished = bytes.starts_with(atomic_file::UNFINISHED.as_bytes());
-            if bytes.ends_with(b".json") && !is_unfinished {
+            let is_json = name
+                .extension()
+                .is_some_and(|extension| extension == "json");
+            if is_json && !is_unfinished {
                 names.push(name);
             }
             if names.len() > MAX_FILES {

@@ -42,11 +42,13 @@ const DROPPED: [HeaderName; 9] = [
 /// Headers with which some servers replace the method, the host or the path, besides those that
 /// [`replaces_target`] recognizes by their words. Guards against: requests that do more than their
 /// rule allows.
-const OVERRIDES: [&str; 5] = [
+const OVERRIDES: [&str; 7] = [
     "destination",
     "x_host",
     "x_http_method",
     "x_http_methodoverride",
+    "x_methodoverride",
+    "x_originalurl",
     "x_rewriteurl",
 ];
 

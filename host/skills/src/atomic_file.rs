@@ -40,7 +40,6 @@ pub fn replace_with<E: From<io::Error>>(
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
     let replaced = fs::symlink_metadata(path).ok().filter(Metadata::is_file);
-    let old_mode = replaced.as_ref().map(|old| old.mode() & 0o777);
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -51,7 +50,7 @@ pub fn replace_with<E: From<io::Error>>(
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(old_mode.unwrap_or(mode))
+            .mode(if replaced.is_some() { 0o600 } else { mode })
             .open(&unfinished)?;
         if let Some(old) = replaced {
             keep_group_and_mode(&file, &old)?;
@@ -69,19 +68,15 @@ pub fn replace_with<E: From<io::Error>>(
     written
 }
 
-/// Gives a file the group and the mode of another. If it cannot have the group, its own group gets no
-/// rights.
+/// Gives a file the group and the mode of another. If it cannot have the group, its own group gets
+/// the rights of all others.
 fn keep_group_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
     if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
-        mode &= !0o070;
+        mode = mode & 0o707 | (mode & 0o007) << 3;
     }
-    // The file was created without the bits of the umask.
-    if new.mode() & 0o777 != mode {
-        file.set_permissions(Permissions::from_mode(mode))?;
-    }
-    Ok(())
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 #[cfg(test)]

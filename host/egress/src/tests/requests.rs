@@ -139,6 +139,8 @@ async fn denies_headers_that_replace_method_or_path() {
         "x-arr-original-url",
         "x-rewriteurl",
         "x-http-methodoverride",
+        "x-methodoverride",
+        "x-originalurl",
         "SCRIPT_NAME",
         "script-name",
         "x-script-name",

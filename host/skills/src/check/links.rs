@@ -184,8 +184,8 @@ mod tests {
             ("angle brackets", "[x](<a b.md>)", &["a b.md"]),
             (
                 "names of tags",
-                "[x](<source/a b.md>) [y](<search/c d.md>) [z](<textarea/e>)",
-                &["source/a b.md", "search/c d.md", "textarea/e"],
+                "[x](<source/a b.md>) [y](<search/c d.md>) [z](<textarea/e>) [u](<dIr.md>)",
+                &["source/a b.md", "search/c d.md", "textarea/e", "dIr.md"],
             ),
             ("escaped blank", "[x](a%20b.md)", &["a b.md"]),
             (

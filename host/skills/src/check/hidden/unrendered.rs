@@ -611,6 +611,47 @@ mod tests {
             (format!("- a\n<img alt='b' title='{LONG}'>"), &[2]),
             (format!("- a `\n<img alt='' title='{LONG}'>\n`"), &[2]),
             (format!("<dIr alt='{LONG}'>"), &[1]),
+            (format!("> a\n    <div\n\n<!-- {LONG} -->"), &[4]),
+            (
+                format!("- a\n\n  > b\n      </details\n\n<!-- {LONG} -->"),
+                &[6],
+            ),
+            (
+                format!("- long text here\n\t- b\n\t  <br>\n\t  `<!-- {LONG} -->`"),
+                &[],
+            ),
+            (
+                format!("- a\n\t- b\n\t<br>\n\t~~~\n\n\t<!-- {LONG} -->"),
+                &[6],
+            ),
+            (
+                format!(">\t- a\n>\t<b>\n>\t~~~\n>\n>\t<!-- {LONG} -->"),
+                &[5],
+            ),
+            (format!("> - a\n  > <b>\n> ~~~\n>\n> <!-- {LONG} -->"), &[5]),
+            (
+                format!(">-\ta\n>   <b>\n>   ~~~\n>\n>   <!-- {LONG} -->"),
+                &[5],
+            ),
+            (format!("- > a\n  > <br>\n  > `<!-- {LONG} -->`"), &[]),
+            (format!("> [a]:\n<b>\n~~~\n\n<!-- {LONG} -->\n\n~~~"), &[5]),
+            (
+                format!("> [a\n<b>\nc]: u\n~~~\n\n<!-- {LONG} -->\n\n~~~"),
+                &[6],
+            ),
+            (
+                format!("|a|\n|-|\n<b>\n~~~\n\n<!-- {LONG} -->\n\n~~~"),
+                &[6],
+            ),
+            (
+                format!("> |a|\n> |-|\n> <b>\n> ~~~\n>\n> <!-- {LONG} -->"),
+                &[6],
+            ),
+            (format!("text\na|b\n-|-\n<b>\n~~~\n\n<!-- {LONG} -->"), &[7]),
+            (
+                format!("a[^1]\n\n[^1]: - b\n      <br>\n      `<!-- {LONG} -->`"),
+                &[],
+            ),
             (format!("100. a\n    <br>\n\n<!-- {LONG} -->"), &[4]),
             (
                 format!("- a\n    - b\n      <br>\n      `<!-- {LONG} -->`"),

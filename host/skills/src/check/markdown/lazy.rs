@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::{BLANKS, after_mark, is_inline, options};
+use super::{BLANKS, is_inline, options, table_columns};
 
 /// The name that replaces `img` in a tag that begins a block, because the parser begins one at each
 /// `dir`, in upper or lower case. In a rewritten text, no other tag has the name in this spelling.
@@ -44,7 +44,8 @@ fn rename(tag: &mut [u8]) {
     let start = if tag[1] == b'/' { 2 } else { 1 };
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
     let length = tag[start..].iter().position(|byte| !is_of_name(byte));
-    let name = &mut tag[start..][..length.unwrap_or_default()];
+    let end = length.map_or(tag.len(), |length| start + length);
+    let name = &mut tag[start..end];
     if name.eq_ignore_ascii_case(b"img") {
         name.copy_from_slice(LAZY_IMAGE.as_bytes());
         return;
@@ -64,65 +65,91 @@ fn lazy_tags(text: &str) -> Vec<Range<usize>> {
     }
     let mut found = Vec::new();
     let mut quotes = 0;
-    // The first column of the text of each open item and footnote.
+    // The first column of the text of each open quote, item and footnote, from the last `>`.
     let mut columns = Vec::new();
     // The lines of text since the last block began or ended.
     let mut lines: Option<Range<usize>> = None;
-    // True in code and tables, whose lines have all marks.
-    let mut is_closed = false;
+    let mut is_code = false;
+    // The end of the last event. After it may be link definitions, which have no events.
+    let mut events_end = 0;
     // The start of the line of the last byte that was looked at, and that byte.
     let (mut line_start, mut looked_at) = (0, 0);
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
-        if is_inline(&event) && !is_closed {
+        if is_inline(&event) && !is_code {
             let start = lines.map_or(range.start, |lines| lines.start);
             lines = Some(start..range.end);
+            events_end = events_end.max(range.end);
             continue;
         }
-        if let Some(lines) = lines.take()
-            && (quotes > 0 || !columns.is_empty())
-        {
+        let container = (quotes, columns.last().copied().unwrap_or_default());
+        if let Some(lines) = lines.take() {
             if let Some(end) = text[looked_at..lines.start].rfind(['\n', '\r']) {
                 line_start = looked_at + end + 1;
             }
             looked_at = lines.start;
-            let columns = columns.last().copied();
-            add_tags(&mut found, text, line_start..lines.end, (quotes, columns));
+            add_tags(&mut found, text, line_start..lines.end, container);
         }
+        let at = match event {
+            Event::End(_) => range.end,
+            _ => range.start,
+        };
+        if at > events_end && !is_code {
+            add_tags(&mut found, text, events_end..at, container);
+        }
+        events_end = match event {
+            Event::Start(_) => events_end.max(at),
+            _ => events_end.max(range.end),
+        };
         match event {
-            Event::Start(Tag::BlockQuote(_)) => quotes += 1,
-            Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
+            Event::Start(Tag::BlockQuote(_)) => {
+                quotes += 1;
+                columns.push(0);
+            }
             Event::Start(Tag::Item | Tag::FootnoteDefinition(_)) => {
-                let outer = columns.last().copied().unwrap_or_default();
-                columns.push(text_column(text, range.start, outer));
+                columns.push(text_column(text, range.start, container.1));
+            }
+            Event::End(TagEnd::BlockQuote(_)) => {
+                quotes -= 1;
+                columns.pop();
             }
             Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => drop(columns.pop()),
-            Event::Start(Tag::CodeBlock(_) | Tag::Table(_)) => is_closed = true,
-            Event::End(TagEnd::CodeBlock | TagEnd::Table) => is_closed = false,
+            // A tag ends a table.
+            Event::Start(Tag::TableRow) => add_tag(&mut found, text, range),
+            Event::Start(Tag::CodeBlock(_) | Tag::Table(_)) => is_code = true,
+            Event::End(TagEnd::CodeBlock | TagEnd::Table) => is_code = false,
             _ => {}
         }
     }
     found
 }
 
-/// Adds the tags that are alone on a line, and have fewer `>` before them than quotes are open, or
-/// are left of the text of the innermost item.
+/// Adds the tags that are alone on a line, and come after the delimiter row of a table, have fewer
+/// `>` before them than quotes are open, or are left of the text of the innermost container.
 fn add_tags(
     found: &mut Vec<Range<usize>>,
     text: &str,
     lines: Range<usize>,
-    (quotes, item): (usize, Option<usize>),
+    (quotes, column_of_text): (usize, usize),
 ) {
     let mut at = lines.start;
+    let mut is_table = false;
     for line in text[lines].split_inclusive(['\n', '\r']) {
-        let html = after_marks(line);
-        let marks = &line[..line.len() - html.len()];
-        let is_lazy =
-            marks.matches('>').count() < quotes || item.is_some_and(|item| column(marks) < item);
-        if is_lazy && begins_block(html) {
-            let start = at + marks.len();
-            found.push(start..start + html.trim_ascii_end().len());
+        let marks = &line[..line.len() - after_marks(line).len()];
+        let is_lazy = marks.matches('>').count() < quotes || column(marks) < column_of_text;
+        if is_lazy || is_table {
+            add_tag(found, text, at..at + line.len());
         }
+        is_table |= table_columns(line.trim_end()) > 0;
         at += line.len();
+    }
+}
+
+/// Adds the tag on a line, if it begins a block.
+fn add_tag(found: &mut Vec<Range<usize>>, text: &str, line: Range<usize>) {
+    let html = after_marks(&text[line.clone()]);
+    if begins_block(html) {
+        let start = line.end - html.len();
+        found.push(start..start + html.trim_ascii_end().len());
     }
 }
 
@@ -141,43 +168,49 @@ pub(in super::super) fn after_marks(line: &str) -> &str {
     line.trim_start_matches(|c| c == '>' || BLANKS.contains(&c))
 }
 
-/// Returns the column of the text of the list item or footnote that starts at the byte `at`. `outer`
-/// is that of the text around it.
+/// Returns the column of the text of the list item or footnote that the parser begins at the byte
+/// `at`, sometimes with marks or a line end before it. `outer` is the column of the text around it.
 fn text_column(text: &str, at: usize, outer: usize) -> usize {
-    let line_start = text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1);
-    let rest = text[at..].trim_start_matches(BLANKS);
+    let is_before = |c| matches!(c, '>' | '\n' | '\r') || BLANKS.contains(&c);
+    let rest = text[at..].trim_start_matches(is_before);
     let at = text.len() - rest.len();
-    let line = &rest[..rest.find(['\n', '\r']).unwrap_or(rest.len())];
-    if line.starts_with('[') {
-        let before = text[line_start..at].trim_end_matches(BLANKS);
-        return outer.max(column(before)) + 4;
+    let line_start = text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1);
+    let before = &text[line_start..at];
+    if rest.starts_with('[') {
+        return outer.max(column(before.trim_end_matches(BLANKS))) + 4;
     }
-    let after = after_mark(line).unwrap_or_default();
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let after = rest.get(digits + 1..).unwrap_or_default();
     let content = after.trim_start_matches(BLANKS);
-    let end = at + line.len();
-    let mark_end = column(&text[line_start..end - after.len()]);
-    let start = column(&text[line_start..end - content.len()]);
+    let is_empty = content.is_empty() || content.starts_with(['\n', '\r']);
+    let mark_end = column(&text[line_start..text.len() - after.len()]);
+    let start = column(&text[line_start..text.len() - content.len()]);
     // More than four blanks are those of code.
-    if content.is_empty() || start > mark_end + 4 {
+    let start = if is_empty || start > mark_end + 4 {
         mark_end + 1
     } else {
         start
+    };
+    if after_marks(before).starts_with("[^") {
+        // The text of a footnote begins after its label.
+        return outer + start - column(before);
     }
+    start.max(outer + 2)
 }
 
-/// Returns the number of columns of a part of a line. A `>` has two, with the blank that may follow.
+/// Returns the number of columns of a part of a line, after its last `>` and a blank.
 fn column(part: &str) -> usize {
-    let mut columns = 0;
+    let (mut columns, mut start) = (0, 0);
     let mut chars = part.chars().peekable();
     while let Some(c) = chars.next() {
         columns = match c {
             '\t' => (columns / 4 + 1) * 4,
-            '>' => {
-                chars.next_if_eq(&' ');
-                columns + 2
-            }
             _ => columns + 1,
         };
+        if c == '>' {
+            let has_blank = matches!(chars.peek(), Some(' ' | '\t'));
+            start = columns + usize::from(has_blank);
+        }
     }
-    columns
+    columns.saturating_sub(start)
 }

@@ -82,7 +82,11 @@ impl Renderer {
             Some(b'>') if is_raw && is_end => ONE_RAW,
             None | Some(b'\t'..=b'\r' | b' ' | b'>') if is_raw && !is_end => ONE_RAW,
             // Another name that begins the same blocks.
-            _ if name == lazy::LAZY_IMAGE.as_bytes() => b"div",
+            None | Some(b'\t'..=b'\r' | b' ' | b'/' | b'>')
+                if name == lazy::LAZY_IMAGE.as_bytes() =>
+            {
+                b"div"
+            }
             // The parser agrees with the newer renderers.
             _ if self == Self::Newer => return,
             // Not a tag, for example the address in `[a](<source.md>)`.

@@ -100,13 +100,13 @@ fn read_as(renderers: &[Renderer], text: &str, first_line: u32) -> Result<Vec<Ma
     rewritten.dedup();
     let mut readings = Vec::new();
     for (begins_lazy_blocks, mut rewritten) in rewritten {
+        if rewritten != text {
+            check(&rewritten)?;
+        }
         if begins_lazy_blocks {
             let why = "too many tags after quotes or lists, each in a code block after another tag";
             let too_many = || (first_line, why.to_owned());
             rewritten = lazy::begin_blocks(rewritten).ok_or_else(too_many)?;
-        }
-        if rewritten != text {
-            check(&rewritten)?;
         }
         readings.push(Markdown { text: rewritten });
     }
@@ -307,6 +307,7 @@ mod tests {
             ("[^a]: ".repeat(68), Some(1)),
             ("[^a\\]:b]:".repeat(101), Some(1)),
             ("- [^a\\]: ".repeat(68), Some(1)),
+            (format!("[^a\\]: {}a\n\n<b>", "+ ".repeat(100_000)), Some(1)),
             (fences(9), None),
             (fences(11), Some(1)),
             (format!("{}- a", " ".repeat(200)), Some(1)),

@@ -648,6 +648,7 @@ mod tests {
                 &[6],
             ),
             (format!("text\na|b\n-|-\n<b>\n~~~\n\n<!-- {LONG} -->"), &[7]),
+            (format!("text\n|\nv\n<br>\n`<!-- {LONG} -->`"), &[]),
             (
                 format!("a[^1]\n\n[^1]: - b\n      <br>\n      `<!-- {LONG} -->`"),
                 &[],

@@ -139,7 +139,7 @@ fn add_tags(
         if is_lazy || is_table {
             add_tag(found, text, at..at + line.len());
         }
-        is_table |= table_columns(line.trim_end()) > 0;
+        is_table |= line.contains('-') && table_columns(line.trim_end()) > 0;
         at += line.len();
     }
 }

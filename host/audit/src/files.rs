@@ -121,7 +121,7 @@ pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
 impl FirstRecord {
     /// Finds the first record in a file that belongs to a chain. A torn record may stand before it,
     /// and zero bytes that a power failure left. At the end of the file, it may lack its line feed.
-    /// A part of a line that is too long is no record; the verifier decides the same.
+    /// A part of a line that is too long does not count, here or in the verifier.
     fn find(file: &File) -> std::io::Result<Self> {
         let head = file.take(MAX_SEARCH_BYTES + MAX_ZERO_BYTES);
         let mut pieces = PieceReader::new(BufReader::new(head));

@@ -32,7 +32,7 @@ const MAX_TITLE_VISITS: usize = 1 << 24;
 /// than renderers do. A label with it is treated as not shown.
 pub(super) const ODD: u8 = 1;
 
-/// The character that replaces a `\` that is no escape for renderers.
+/// The character that replaces a `\` if renderers do not read it as an escape.
 pub(super) const ODD_ESCAPE: u8 = 2;
 
 /// The characters that the parser ignores at the start of a line, and in a blank line.
@@ -290,7 +290,7 @@ mod tests {
             let (head, line) = ("|a".repeat(columns), "|-".repeat(columns));
             format!("{head}\n{line}\n{}", "|a|\n".repeat(rows))
         };
-        // The block of each tag contains the fence after it, so the next tag is no longer in code.
+        // Once a tag begins a block, its block takes in the fence, and the next tag is not in code.
         let fences = |count: usize| -> String {
             let lengths = (3..3 + count).rev();
             lengths

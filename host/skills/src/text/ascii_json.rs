@@ -1,7 +1,7 @@
 //! Writes JSON in printable ASCII: other characters are escaped.
 //!
-//! Guards against: a file whose text moves the cursor or reverses text on the terminal of somebody
-//! who reads it, and a header with characters that headers cannot have.
+//! Guards against: text that moves the cursor in the terminal of whoever reads the file, and
+//! characters that are not allowed in headers.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use serde_json::ser::Formatter;
 ///
 /// # Errors
 ///
-/// If the value cannot be JSON, for example because of a key that is no string.
+/// If the value cannot be written as JSON, for example because a key is not a string.
 pub fn to_string(value: &impl Serialize) -> serde_json::Result<String> {
     // Enough for most records of the audit log.
     let mut json = Vec::with_capacity(1280);

@@ -157,13 +157,13 @@ impl FirstRecord {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{Seek as _, Write as _};
 
     use super::*;
 
-    #[test]
-    fn first_record_is_a_whole_line() {
+    /// Returns a record, and its link.
+    pub(crate) fn record() -> (Link, Vec<u8>) {
         let link = Link {
             chain: [1; 8],
             sequence: 7,
@@ -171,6 +171,12 @@ mod tests {
         };
         let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\"}".to_vec();
         link.seal(&mut record);
+        (link, record)
+    }
+
+    #[test]
+    fn first_record_is_a_whole_line() {
+        let (link, record) = record();
         let long_line = vec![b'x'; MAX_LINE_BYTES];
         for (before, after, is_found) in [
             (&b""[..], "\n", true),

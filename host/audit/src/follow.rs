@@ -281,6 +281,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::files::tests::record;
 
     #[test]
     fn notices_that_file_was_emptied() {
@@ -317,13 +318,7 @@ mod tests {
     fn finds_renamed_file_of_one_unended_record() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let link = Link {
-            chain: [1; 8],
-            sequence: 7,
-            previous: [2; 32],
-        };
-        let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\"}".to_vec();
-        link.seal(&mut record);
+        let (link, record) = record();
         fs::write(at("log"), "").unwrap();
         fs::write(at("log.1"), record).unwrap();
         let (name, _) = FollowedFile::find_renamed(&at("log"), link).unwrap();

@@ -193,6 +193,51 @@ fn continues_after_files_it_has_not_seen() {
     }
 }
 
+#[test]
+fn names_the_record_that_it_did_not_find() {
+    for ends in [false, true] {
+        for removes in [false, true] {
+            let log = SignedLog::new(FEW_CHECKPOINTS);
+            let (one, other) = (log.host(), log.host());
+            record(&one, 1);
+            record(&other, 1);
+            record(&one, 1);
+            let size = fs::metadata(&log.path).unwrap().len();
+            // Only `other` knows this record.
+            record(&other, 1);
+            if removes {
+                let file = OpenOptions::new().write(true).open(&log.path).unwrap();
+                file.set_len(size).unwrap();
+            }
+            record(&one, 3);
+            one.sign_audit_log();
+            // The file loses the place at which `other` would find the change.
+            let text = fs::read_to_string(&log.path).unwrap();
+            replace(&log, &text);
+            if ends {
+                drop(other);
+            } else {
+                record(&other, 1);
+                other.sign_audit_log();
+                std::mem::forget(other);
+            }
+            let report = log.verify(&["audit.jsonl"]);
+            let problems = report.problems.iter();
+            let problems: Vec<&str> = problems.map(|found| &*found.problem).collect();
+            let expected: &[&str] = if removes {
+                &[
+                    "the host that wrote this record knew another record 4: it was removed, or its file \
+                   is missing",
+                ]
+            } else {
+                &[]
+            };
+            assert_eq!(problems, expected, "ends: {ends}");
+            assert_eq!(report.unproven_records, 0);
+        }
+    }
+}
+
 /// Returns the number of descriptors that this process has of a file.
 fn descriptor_count(path: &Path) -> usize {
     let wanted = fs::metadata(path).unwrap();

@@ -499,7 +499,8 @@ fn shows_matching_records() {
         assert!(
             run.code == 2
                 && run.stderr.contains(
-                    "output, failed, refused, stopped, cancelled, torn, continued, checkpoint"
+                    "output, failed, refused, stopped, cancelled, torn, continued, joined, \
+                     checkpoint"
                 ),
             "{run:?}"
         );

@@ -376,7 +376,9 @@ fn accepts_a_rotated_log_torn_anywhere() {
         file.set_len(whole - missing).unwrap();
         fs::rename(&log.path, &rotated).unwrap();
         record(&host, 1);
-        drop((host, other));
+        drop(host);
+        // A killed host writes no checkpoint at its end.
+        std::mem::forget(other);
         let files = ["audit.jsonl.1", "audit.jsonl"];
         let report = log.verify(&files);
         assert_eq!(report.problems, [], "{missing} bytes missing");

@@ -10,19 +10,20 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use skillhost::CallOutcome;
-use skillhost_sandbox::tool::audit::chain::{CHECKPOINT, CONTINUED, EVENTS, TORN, format_time};
+use skillhost_sandbox::tool::audit::chain::{
+    CHECKPOINT, CONTINUED, EVENTS, JOINED, TORN, format_time,
+};
 
-use crate::external::ExternalCheckpoints;
 use crate::files;
 use crate::lines::Piece;
 use crate::report::VerifyReport;
 use crate::verifier::Verifier;
 
 /// The outcomes of records: the outcomes of calls, and those of records without a call.
-pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
+pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 4] = {
     let [output, failed, refused, stopped, cancelled] = CallOutcome::NAMES;
     [
-        output, failed, refused, stopped, cancelled, TORN, CONTINUED, CHECKPOINT,
+        output, failed, refused, stopped, cancelled, TORN, CONTINUED, JOINED, CHECKPOINT,
     ]
 };
 
@@ -177,7 +178,7 @@ impl<'a> RecordSearch<'a> {
     pub(crate) fn new(filter: &'a Filter) -> Self {
         Self {
             filter,
-            verifier: Verifier::without_keys(ExternalCheckpoints::default()),
+            verifier: Verifier::unended(),
             other_lines: 0,
         }
     }

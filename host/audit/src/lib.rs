@@ -17,6 +17,7 @@ mod files;
 // Verifying logs.
 mod external;
 mod report;
+mod joined;
 mod verifier;
 mod verify;
 // Finding records in logs.

@@ -16,7 +16,8 @@ pub struct VerifyReport {
     pub first: Option<u64>,
     /// The sequence number of the last record.
     pub last: Option<u64>,
-    /// The number of records that precede the first record and are in no given file.
+    /// The number of records that precede the first record and are in no given file, and of those
+    /// in other chains that hosts knew before they joined this log.
     ///
     /// The log does not show whether their file was removed because of its age or by an attacker.
     pub missing_before: u64,

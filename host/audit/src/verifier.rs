@@ -13,12 +13,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use skillhost_sandbox::tool::audit::chain::{
-    CHECKPOINT, CONTINUED, EVENTS, Link, NAME_BYTES, SignedLine, from_hex, is_torn_record,
+    CHECKPOINT, CONTINUED, EVENTS, JOINED, Link, NAME_BYTES, SignedLine, from_hex, is_torn_record,
     matches_pattern,
 };
 
 use crate::external::ExternalCheckpoints;
 use crate::files::{TimeText, time_of};
+use crate::joined::KnownRecords;
 use crate::key::PublicKey;
 use crate::lines::{MAX_LINE_BYTES, Piece};
 use crate::report::{LogProblem, VerifyReport};
@@ -43,6 +44,8 @@ pub struct Verifier {
     /// The keys that may have signed checkpoints. `None` if signatures are not checked.
     keys: Option<Arc<[PublicKey]>>,
     external: ExternalCheckpoints,
+    /// `None` to read a log without an end in bounded memory.
+    known: Option<KnownRecords>,
     /// The link of the next record. `None` before the first.
     next: Option<Link>,
     file: Arc<str>,
@@ -126,6 +129,10 @@ struct Event<'a> {
     #[serde(default)]
     gap_bytes: u64,
     gap_sha256: Option<&'a str>,
+    known_chain: Option<&'a str>,
+    #[serde(default)]
+    known_sequence: u64,
+    known_sha256: Option<&'a str>,
     key: Option<&'a str>,
 }
 
@@ -163,6 +170,17 @@ impl Event<'_> {
     fn is_known(&self) -> bool {
         EVENTS.contains(&self.outcome)
     }
+
+    /// Returns the link after the last record that a host knew before it joined this chain.
+    fn known(&self) -> Option<Link> {
+        let known = self.known_chain.zip(self.known_sha256);
+        let (chain, previous) = known.filter(|_| self.outcome == JOINED)?;
+        Some(Link {
+            chain: from_hex(chain.as_bytes())?,
+            sequence: self.known_sequence.checked_add(1)?,
+            previous: from_hex(previous.as_bytes())?,
+        })
+    }
 }
 
 impl Verifier {
@@ -170,15 +188,26 @@ impl Verifier {
     pub fn new(keys: &[PublicKey], external: ExternalCheckpoints) -> Self {
         Self {
             keys: Some(keys.into()),
-            ..Self::without_keys(external)
+            external,
+            ..Self::without_keys()
         }
     }
 
     /// Creates a verifier of the chain alone, without signatures.
-    pub(crate) fn without_keys(external: ExternalCheckpoints) -> Self {
+    pub(crate) fn without_keys() -> Self {
+        Self {
+            known: Some(KnownRecords::default()),
+            ..Self::unended()
+        }
+    }
+
+    /// Creates a verifier of a chain without an end. Its memory is bounded, so it does not find
+    /// removed records that only the host knew that wrote them.
+    pub(crate) fn unended() -> Self {
         Self {
             keys: None,
-            external,
+            external: ExternalCheckpoints::default(),
+            known: None,
             next: None,
             file: Arc::from(""),
             line: 0,
@@ -282,6 +311,7 @@ impl Verifier {
         }
         self.is_broken |= position == Position::Broken;
         self.count_record(link, event.as_ref());
+        self.note_known(link, &next, event.as_ref());
         self.next = Some(next);
         let is_reported = self.problem_count() > reported_before;
         self.check_checkpoint(link, &next, event, line, is_reported);
@@ -364,6 +394,14 @@ impl Verifier {
     pub fn finish(mut self) -> VerifyReport {
         self.end_file();
         self.end_unchained_files();
+        if let Some(known) = self.known.take() {
+            let missing = known.into_missing();
+            self.report.missing_before += missing.other_chains;
+            missing
+                .problems
+                .into_iter()
+                .for_each(|problem| self.push(problem));
+        }
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.last_proven.is_some());
@@ -468,6 +506,24 @@ impl Verifier {
         if let Some(calls) = &mut self.before_checkpoint {
             let is_call = event.is_none_or(|event| !event.is_known());
             *calls += u64::from(is_call);
+        }
+    }
+
+    /// Notes a record, and the one that a host knew before it wrote this record.
+    fn note_known(&mut self, link: Link, next: &Link, event: Option<&Event<'_>>) {
+        let known = event.and_then(Event::known).map(|known| {
+            let record = known.sequence.saturating_sub(1);
+            let problem = format!(
+                "the host that wrote this record knew another record {record}: it was removed, or \
+                 its file is missing"
+            );
+            (known, self.problem(Some(link.sequence), problem))
+        });
+        if let Some(records) = &mut self.known {
+            records.note(next);
+            if let Some((known, problem)) = known {
+                records.require(known, problem);
+            }
         }
     }
 

@@ -16,10 +16,13 @@ pub const TORN: &str = "torn";
 /// The outcome of a record that continues the chain of another file, or begins a chain after
 /// records of a version without chains.
 pub const CONTINUED: &str = "continued";
+/// The outcome of a record of a process that did not find the last record it knew in the file, and
+/// names that record.
+pub const JOINED: &str = "joined";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
 /// The outcomes of records that belong to no call.
-pub const EVENTS: [&str; 3] = [CONTINUED, TORN, CHECKPOINT];
+pub const EVENTS: [&str; 4] = [CONTINUED, TORN, JOINED, CHECKPOINT];
 
 /// The maximum size of a record with its line feed, in bytes. A record has at most six texts of
 /// 1,024 characters of 12 bytes, and 50 requests with five texts of 512 bytes.

@@ -68,6 +68,9 @@ pub(super) struct LogFile {
     /// The byte range of the last record, without its line feed. `None` if this process has not
     /// seen that record in this file.
     last: Option<Range<u64>>,
+    /// The link after the last record that this process knew before it joined the file's chain
+    /// without finding that record. The next batch names it.
+    joined_from: Option<Link>,
 }
 
 /// The signer of a process's checkpoints.
@@ -115,6 +118,7 @@ impl LogFile {
             reported_size: UNKNOWN_SIZE,
             next: Link::FIRST,
             last: None,
+            joined_from: None,
         };
         log.with_lock(|log| {
             let mut end = end::read(&log.file, log.file.metadata()?.len())?;
@@ -176,10 +180,21 @@ impl LogFile {
     }
 
     /// Waits until the sinks have the checkpoints, up to a limit.
-    pub(super) fn finish(&self) {
-        if let Some(signer) = &self.signer {
-            signer.inner.finish();
+    ///
+    /// Writes another checkpoint if the file has changed since the last record of this process.
+    /// `verify` then finds out if that record was removed.
+    pub(super) fn finish(&mut self) {
+        let Some(signer) = self.signer.clone() else {
+            return;
+        };
+        self.follow_rename();
+        let has_changed = |size| size != 0 && size != self.size;
+        if self.size_on_disk().is_ok_and(has_changed)
+            && let Err(error) = self.checkpoint()
+        {
+            tracing::error!("cannot write the last checkpoint of the audit log: {error}");
         }
+        signer.inner.finish();
     }
 
     fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
@@ -200,6 +215,9 @@ impl LogFile {
                 let end = read_end(&log.file, size, log.last.as_ref())?;
                 log.catch_up(end)?
             };
+            if let Some(own_next) = log.joined_from {
+                batch.add(to_json(&EventRecord::joined(own_next))?, Link::seal);
+            }
             add(&mut batch)?;
             log.write(batch)
         })
@@ -285,8 +303,9 @@ impl LogFile {
     ///
     /// Their records are accepted if they follow the last record that this process knows. If the
     /// file does not have that record, another record must vouch for the file: see
-    /// [`Self::vouches_for_file`]. Otherwise this process continues its own chain, so that
-    /// `verify` finds the change.
+    /// [`Self::vouches_for_file`]. The next record of this process then names the one that it
+    /// knows, so that `verify` finds out if that was removed. Otherwise this process continues its
+    /// own chain, so that `verify` finds the change.
     fn read_changes(&mut self, mut end: FileEnd) -> io::Result<FileEnd> {
         let (own_next, size) = (self.next, end.size);
         let known = self.last.clone().filter(|line| line.end <= size);
@@ -294,8 +313,14 @@ impl LogFile {
             next: own_next,
             line,
         });
+        let mut joins = false;
         let chain = end::follow_chain(&self.file, size, known, |line, link, is_first| {
-            self.vouches_for_file(line, link, is_first)
+            // Another process began this file, or the file is a copy.
+            if is_first && link == own_next || link.next_after(line) == own_next {
+                return true;
+            }
+            joins = self.vouches_for_file(line, link, is_first);
+            joins
         })?;
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
@@ -316,6 +341,9 @@ impl LogFile {
                     "another process began a new chain in the audit log; this process continues it"
                 );
             }
+            if joins && own_next != Link::FIRST {
+                self.joined_from.get_or_insert(own_next);
+            }
             (self.next, self.last) = (last.next, Some(last.line.clone()));
             end.last = Some(last);
         }
@@ -326,10 +354,6 @@ impl LogFile {
     /// does not have the last record that the process knows.
     fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own_next, next) = (self.next, link.next_after(line));
-        // Another process began this file, or the file is a copy.
-        if is_first && link == own_next || next == own_next {
-            return true;
-        }
         let is_later = if next.chain == own_next.chain {
             // The records in between may be in another file.
             next.sequence > own_next.sequence
@@ -399,6 +423,7 @@ impl LogFile {
         self.file.write_all(&batch.bytes)?;
         self.wait.restore();
         self.size = batch.end();
+        self.joined_from = None;
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
             signer.inner.publish(&line);

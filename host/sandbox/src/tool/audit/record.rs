@@ -8,7 +8,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use super::chain::{CHECKPOINT, format_time};
+use super::chain::{CHECKPOINT, JOINED, Link, format_time};
 use super::digest::{DigestKey, KeyedDigest};
 use crate::tool::script::ScriptRecord;
 use crate::tool::{Caller, RequestRecord};
@@ -231,7 +231,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// A record that belongs to no call: `torn`, `continued` or `checkpoint`.
+/// A record that belongs to no call: `torn`, `continued`, `joined` or `checkpoint`.
 #[derive(Serialize)]
 pub(super) struct EventRecord<'a> {
     time: String,
@@ -244,6 +244,15 @@ pub(super) struct EventRecord<'a> {
     /// SHA-256 of these bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap_sha256: Option<String>,
+    /// The chain of the last record that the process knew before it joined this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known_chain: Option<String>,
+    /// The number of that record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known_sequence: Option<u64>,
+    /// SHA-256 of that record's line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known_sha256: Option<String>,
     /// The id of the key of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
@@ -262,6 +271,9 @@ impl<'a> EventRecord<'a> {
             outcome,
             gap_bytes: None,
             gap_sha256: None,
+            known_chain: None,
+            known_sequence: None,
+            known_sha256: None,
             key: None,
             process: None,
         }
@@ -275,6 +287,17 @@ impl<'a> EventRecord<'a> {
             gap_bytes: has_gap.then_some(bytes),
             gap_sha256: has_gap.then(|| hex(digest)),
             ..Self::new(outcome)
+        }
+    }
+
+    /// Creates a record with the current time. `own_next` is the link after the last record that
+    /// the process knew.
+    pub(super) fn joined(own_next: Link) -> Self {
+        Self {
+            known_chain: Some(hex(&own_next.chain)),
+            known_sequence: Some(own_next.sequence.saturating_sub(1)),
+            known_sha256: Some(hex(&own_next.previous)),
+            ..Self::new(JOINED)
         }
     }
 

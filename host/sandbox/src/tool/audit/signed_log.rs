@@ -149,7 +149,7 @@ impl SignedLog {
     /// Writes the last checkpoint, and waits until the sinks have it, up to a limit.
     pub(super) fn finish(&mut self) {
         self.checkpoint();
-        if let Some(file) = &self.file {
+        if let Some(file) = &mut self.file {
             file.finish();
         }
     }

@@ -1,0 +1,124 @@
+//! Checks that the records that hosts knew before they joined a chain are in the log.
+//!
+//! Several hosts with one key may append to a log. A host that does not find the last record it
+//! knew, for example because it missed a rotation, continues after another host's signed records
+//! and names the record that it knew. If that record is not in the log, somebody removed it.
+
+use std::collections::BTreeMap;
+
+use skillhost_sandbox::tool::audit::chain::{Link, NAME_BYTES};
+
+use crate::report::LogProblem;
+
+/// The records of a log, and those that hosts knew before they joined it.
+#[derive(Clone, Default)]
+pub(crate) struct KnownRecords {
+    /// The first half of the digest of each record in the log. These fill less memory than whole
+    /// digests, and nobody can find another record with the same one.
+    digests: Vec<u128>,
+    /// The number of the first record of each chain.
+    first: BTreeMap<[u8; NAME_BYTES], u64>,
+    /// Each record that a host knew, as the link after it, and the problem to report if it is
+    /// missing.
+    known: Vec<(Link, LogProblem)>,
+}
+
+/// The records that hosts knew, and that are not in the log.
+pub(crate) struct MissingRecords {
+    pub(crate) problems: Vec<LogProblem>,
+    /// The number of records in chains of which the log has no record.
+    pub(crate) other_chains: u64,
+}
+
+impl KnownRecords {
+    /// Notes a record of the log. `next` is the link after it.
+    pub(crate) fn note(&mut self, next: &Link) {
+        self.digests.push(first_half(&next.previous));
+        let number = next.sequence.saturating_sub(1);
+        self.first.entry(next.chain).or_insert(number);
+    }
+
+    /// Notes a record that a host knew. `next` is the link after it.
+    pub(crate) fn require(&mut self, next: Link, problem: LogProblem) {
+        self.known.push((next, problem));
+    }
+
+    /// Returns the records that are missing. A record that is older than the first one of its chain
+    /// may be missing: its file was removed.
+    pub(crate) fn into_missing(mut self) -> MissingRecords {
+        self.digests.sort_unstable();
+        let mut problems = Vec::new();
+        let mut other_chains = BTreeMap::new();
+        for (next, problem) in self.known {
+            match self.first.get(&next.chain) {
+                Some(first) if next.sequence <= *first => {}
+                Some(_) => {
+                    let digest = first_half(&next.previous);
+                    if self.digests.binary_search(&digest).is_err() {
+                        problems.push(problem);
+                    }
+                }
+                None => {
+                    let records = other_chains.entry(next.chain).or_insert(0);
+                    *records = next.sequence.max(*records);
+                }
+            }
+        }
+        let add = |sum: u64, records: u64| sum.saturating_add(records);
+        MissingRecords {
+            problems,
+            other_chains: other_chains.into_values().fold(0, add),
+        }
+    }
+}
+
+fn first_half(digest: &[u8; 32]) -> u128 {
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[..16]);
+    u128::from_be_bytes(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(chain: u8, sequence: u64, digest: u8) -> Link {
+        Link {
+            chain: [chain; NAME_BYTES],
+            sequence,
+            previous: [digest; 32],
+        }
+    }
+
+    #[test]
+    fn requires_records_from_the_first_of_their_chain() {
+        for (known, expected) in [
+            // The record before the first one, the first one, and one later.
+            (link(1, 3, 9), (0, 0)),
+            (link(1, 4, 1), (0, 0)),
+            (link(1, 4, 9), (1, 0)),
+            (link(1, 5, 2), (0, 0)),
+            (link(1, 5, 9), (1, 0)),
+            (link(1, 6, 9), (1, 0)),
+            (link(1, u64::MAX, 9), (1, 0)),
+            // The log has no record of this chain.
+            (link(2, 7, 9), (0, 7)),
+            (link(2, u64::MAX, 9), (0, u64::MAX)),
+        ] {
+            let mut records = KnownRecords::default();
+            let problem = LogProblem {
+                file: "log".into(),
+                line: 1,
+                sequence: None,
+                problem: String::new(),
+            };
+            records.require(known, problem.clone());
+            records.require(known, problem);
+            records.note(&link(1, 4, 1));
+            records.note(&link(1, 5, 2));
+            let missing = records.into_missing();
+            let found = (missing.problems.len() / 2, missing.other_chains);
+            assert_eq!(found, expected, "{known:?}");
+        }
+    }
+}

@@ -77,9 +77,10 @@ def measure(options):
     rows = []
     with tempfile.TemporaryDirectory(prefix="skillhost-compare-") as folder:
         progress.say("writing skills and components")
-        setup = Setup(folder, options.programs.resolve(), create_folder(options.cache), counts)
+        # Each build has its own cache, so that none loads what the other one stored.
+        cache = options.cache / "this" if options.against else options.cache
+        setup = Setup(folder, options.programs.resolve(), create_folder(cache), counts)
         if options.against:
-            # Each build has its own cache, so that none loads what the other one stored.
             other_cache = create_folder(options.cache / "other")
             other = setup.with_build(programs_of(options.against), other_cache)
             rows += builds.measure(setup, other, rounds, progress.say, options.limit)

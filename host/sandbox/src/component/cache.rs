@@ -10,8 +10,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -40,6 +40,8 @@ struct CacheFolder {
     handle: Dir,
     /// Its path, for the operator.
     path: PathBuf,
+    /// The removal of old entries, which the first new one causes.
+    removal: Once,
 }
 
 /// The maximum size of an entry with a compiled component or definitions, in bytes.
@@ -66,7 +68,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// that each open file is removed.
 const MAX_REMOVED: usize = 10;
 
-/// The time after which an unread entry is removed. Guards against: a disk that fills with
+/// The time after which an unread entry is removed when another is written. Guards against: a disk that fills with
 /// each build of a component.
 const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -216,14 +218,11 @@ impl CacheFolder {
         let opened = own_folder(folder, trust);
         let opened = opened
             .with_context(|| format!("the cache folder `{}` is not used", folder.display()))?;
-        let handle = Dir::from_std_file(opened.into());
-        let folder = Self {
-            handle,
+        Ok(Self {
+            handle: Dir::from_std_file(opened.into()),
             path: folder.to_owned(),
-        };
-        // This fails in a read-only cache, which is usable.
-        let _ = folder.remove_old();
-        Ok(folder)
+            removal: Once::new(),
+        })
     }
 
     /// Maps a compiled component from its file, so that only executed code is read.
@@ -281,6 +280,12 @@ impl CacheFolder {
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         // Threads of this process may write the same entry at the same time.
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
+        // Only here, because the start of a process should not take longer with each entry.
+        self.removal.call_once(|| {
+            if let Err(error) = self.remove_old() {
+                tracing::debug!("cannot remove old entries of the cache: {error}");
+            }
+        });
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
         // A killed process with the same id may have left this file.
@@ -318,7 +323,8 @@ impl CacheFolder {
             let status = entry.metadata()?;
             let used = status.modified()?.max(status.accessed()?);
             if used.into_std().elapsed().is_ok_and(|age| age > max_age) {
-                self.remove_unless_locked(&name)?;
+                // An entry that cannot be removed does not keep the others.
+                let _ = self.remove_unless_locked(&name);
             }
         }
         Ok(())
@@ -330,10 +336,11 @@ impl CacheFolder {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.handle, name, flags, Mode::empty());
         match try_lock(open, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK | Errno::NOENT | Errno::STALE) => Ok(()),
             // Locking a file does not change its times. The lock is kept until the file is
-            // removed, so that no process locks the file in between.
-            _lock => self.handle.remove_file(name),
+            // removed, so that no process locks the file in between. Some file systems have no
+            // locks.
+            Ok(_) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => self.handle.remove_file(name),
+            Err(_) => Ok(()),
         }
     }
 }

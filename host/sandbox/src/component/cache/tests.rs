@@ -132,7 +132,7 @@ fn keeps_old_lock_file_that_is_held() {
     let times = FileTimes::new().set_modified(old).set_accessed(old);
     let file = File::options().write(true).open(&path).unwrap();
     file.set_times(times).unwrap();
-    ComponentCache::open(folder, None, &Trust::new()).unwrap();
+    cache.put_definitions(&self::key(), b"definitions".to_vec());
     assert!(path.exists());
 }
 
@@ -146,7 +146,7 @@ fn leaves_name_of_removed_file_to_others() {
 
 #[test]
 fn removes_old_entries_but_no_other_files() {
-    let (folder, _cache) = cache();
+    let (folder, cache) = cache();
     let path = folder.path().join("cache");
     const MONTH: u64 = 30 * 24 * 60;
     let entry = |digit: char, extension: &str| {
@@ -185,7 +185,8 @@ fn removes_old_entries_but_no_other_files() {
         let times = FileTimes::new().set_modified(ago(written));
         file.set_times(times.set_accessed(ago(read))).unwrap();
     }
-    ComponentCache::open(&path, None, &Trust::new()).unwrap();
+    cache.put_definitions(&key(), b"definitions".to_vec());
+    fs::remove_file(path.join(key().0)).unwrap();
     let left = fs::read_dir(&path).unwrap();
     let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();

@@ -39,17 +39,15 @@ const DROPPED: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Headers with which some servers replace the method, the host or the path, besides those that
-/// [`replaces_target`] recognizes by their words. Guards against: requests that do more than their
-/// rule allows.
-const OVERRIDES: [&str; 7] = [
+/// Headers with which some servers replace the method, the host or the path, or use a second path,
+/// besides those that [`replaces_target`] recognizes by their words. Guards against: requests that do
+/// more than their rule allows.
+const OVERRIDES: [&str; 5] = [
     "destination",
     "x_host",
     "x_http_method",
-    "x_http_methodoverride",
-    "x_methodoverride",
-    "x_originalurl",
-    "x_rewriteurl",
+    "x_object_manifest",
+    "x_symlink_target",
 ];
 
 /// Variables of CGI by which a server tells a program the method, the host and the path. Some servers
@@ -306,15 +304,17 @@ fn is_partial(head: &response::Parts) -> bool {
         || content_type.is_some_and(|it| it.trim_ascii_start().starts_with(b"multipart/byteranges"))
 }
 
-/// Returns whether some servers read the method, the host or the path from a header. Frameworks and
-/// proxies have many of these headers, with similar names.
+/// Returns whether some servers read the method, the host, the path or a second path from a header.
+/// Frameworks, proxies and object stores have many of these headers, with similar names.
 fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
-    let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
+    let glued = name.replace('_', "");
+    let has = |words: &[&str]| words.iter().any(|word| glued.contains(word));
     OVERRIDES.contains(&&*name)
         || name.starts_with("forwarded")
         || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
         || CGI_VARIABLES.contains(&name.strip_prefix("x_").unwrap_or(&name))
         || has(&["original", "override", "rewrite"])
-            && has(&["host", "method", "path", "uri", "url"])
+            && has(&["host", "method", "path", "uri", "url", "verb"])
+        || has(&["copy", "rename"]) && has(&["from", "source"])
 }

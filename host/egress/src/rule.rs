@@ -12,8 +12,8 @@ use crate::target::{Host, Target, TargetError, is_label, read_authority, read_pa
 /// A rule that allows requests: methods, a scheme, a host, a port and a path.
 ///
 /// Without methods, it allows all methods. Without a path, it allows all paths. In the host, `*`
-/// matches one whole label. In the path, `*` matches characters other than `/`, and at the end any
-/// characters. Queries are not compared.
+/// matches one whole label. In the path, `*` matches characters other than `/`, `;`, `?` and `#`, and
+/// at the end any characters. As a whole segment it matches at least one. Queries are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
@@ -253,6 +253,12 @@ pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
 
 /// Returns whether a segment matches a pattern. With `is_prefix`, the segment may also be longer.
 fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
+    // Some servers ignore text after a `;`, end a path at a decoded `?` or `#`, or merge slashes. What
+    // a rule has after the `*` would then not count.
+    let may_skip = |text: &str| !text.contains([';', '?', '#']);
+    if pattern == "*" && !is_prefix {
+        return !segment.is_empty() && may_skip(segment);
+    }
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = segment.strip_prefix(first) else {
@@ -264,11 +270,11 @@ fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
     }
     while let Some(part) = parts.next() {
         if parts.peek().is_none() && !is_prefix {
-            return rest.ends_with(part);
+            return rest.strip_suffix(part).is_some_and(may_skip);
         }
-        match rest.find(part) {
-            Some(start) => rest = &rest[start + part.len()..],
-            None => return false,
+        match rest.split_once(part) {
+            Some((skipped, after)) if may_skip(skipped) => rest = after,
+            _ => return false,
         }
     }
     true

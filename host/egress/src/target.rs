@@ -280,7 +280,10 @@ fn read_look_alikes(path: &str) -> String {
         decompose_compatible(c, |c| {
             text.push(match c {
                 // Code pages of Japan and Korea have `¥` and `₩` in the place of `\`.
-                '\\' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{20e5}' | '¥' | '₩' => '/',
+                '\\' | '¥' | '₩' | '÷' | '\u{2044}' | '\u{20e5}' | '\u{2215}' | '\u{2216}'
+                | '\u{2571}' | '\u{2572}' | '\u{27cb}' | '\u{27cd}' | '\u{29f5}' | '\u{29f8}'
+                | '\u{29f9}' => '/',
+                '\u{b7}' => '.',
                 '\u{066a}' => '%',
                 c => c,
             });

@@ -572,6 +572,41 @@ fn keeps_no_text_of_unlisted_skills() {
 }
 
 #[test]
+fn changed_skills_do_not_grow_a_full_index() {
+    let root = skills(&[]);
+    let write_all = |words: usize| {
+        for number in 0..100 {
+            let words = (0..words).map(|word| format!("w{number}x{word} "));
+            let description = format!("Tea. {}", words.collect::<String>());
+            write_skill(root.path(), &format!("skill-{number:03}"), &description, "");
+        }
+    };
+    write_all(1);
+    let catalog = open(root.path());
+    let small = MemoryIndex::build_now(&catalog).report().bytes;
+    let limits = IndexLimits {
+        bodies: 0,
+        skills: 2 * small,
+    };
+    let shared = Shared {
+        limits,
+        ..Shared::default()
+    };
+    for (words, found) in [(1, 100..=100), (100, 1..=50), (99, 1..=50), (1, 100..=100)] {
+        write_all(words);
+        // The second update reads what did not fit before.
+        for _ in 0..2 {
+            update(&shared, &catalog, &|| false);
+            let bytes = shared.read().report.bytes;
+            assert!(bytes < 3 * small, "{words}: {bytes} instead of {small}");
+        }
+        let report = shared.read().report.clone();
+        assert!(found.contains(&report.skills), "{words}: {}", report.skills);
+        assert_eq!(report.skills + report.left_out.count, 100, "{words}");
+    }
+}
+
+#[test]
 fn full_index_reports_what_it_leaves_out() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..300 {

@@ -131,14 +131,18 @@ fn read_skill(
 ) {
     let name = change.name;
     compact_if_full(shared);
-    let (bytes, is_new, is_current) = {
+    let (bytes, is_current) = {
         let content = shared.read();
         let indexed = content.store.get(name);
         let is_current = indexed.is_some_and(|indexed| indexed.stamp == change.stamp);
-        (content.store.bytes(), indexed.is_none(), is_current)
+        (content.store.bytes(), is_current)
     };
-    if is_new && bytes >= shared.limits.skills {
-        return;
+    if !is_current && is_full(shared) {
+        // The new version of a skill can be much larger. It fits if the old one leaves enough room.
+        shared.write().store.remove(name);
+        if is_full(shared) {
+            return;
+        }
     }
     let mut part = if pass == Pass::Bodies && bytes < shared.limits.bodies {
         DocumentPart::All
@@ -193,6 +197,17 @@ fn max_bytes(part: DocumentPart) -> u64 {
         DocumentPart::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
         DocumentPart::All => MAX_DOCUMENT_BYTES,
     }
+}
+
+/// Returns whether the text of the skills takes all the bytes that it may. Text of removed skills,
+/// which [`compact_if_full`] limits, does not count.
+fn is_full(shared: &Shared) -> bool {
+    let content = shared.read();
+    let live = content
+        .store
+        .bytes()
+        .saturating_sub(content.store.dead_bytes());
+    live >= shared.limits.skills
 }
 
 /// Compacts a full index, unless the text of removed skills takes little of it.

@@ -370,6 +370,31 @@ fn sends_checkpoints_to_both_sinks() {
 }
 
 #[test]
+fn server_waits_for_late_reader_of_checkpoints() {
+    // The checkpoints do not fit into a pipe, and the reader begins after the last of them.
+    let program = signed(
+        "checkpoint_records = 1\ncheckpoint_command = [\"/bin/sh\", \"-c\", \
+         \"until [ $(wc -l < log) -ge 501 ]; do sleep 0.01; done; exec cat > external\"]\n",
+    );
+    let arguments = ["--config", "c.toml"];
+    let mut client = Client::start(program.folder.path(), &arguments, "2025-11-25");
+    for _ in 0..250 {
+        client.call("read_skill", json!({"skill_name": "a"}));
+    }
+    assert_eq!(client.end().1, Some(0));
+    let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
+    let lines = text.split_inclusive('\n');
+    let checkpoints: String = lines
+        .filter(|line| line.contains("\"signature\""))
+        .collect();
+    assert!(checkpoints.len() > 64 << 10, "{}", checkpoints.len());
+    let external = program.folder.path().join("external");
+    wait_until("checkpoints are missing", || {
+        fs::read_to_string(&external).is_ok_and(|external| external == checkpoints)
+    });
+}
+
+#[test]
 fn starts_no_checkpoint_program_from_current_folder() {
     let at = |program: &Program, path: &str| program.folder.path().join(path);
     for (name, has_program) in [("./send", true), ("bin/send", true), ("send", false)] {

@@ -19,15 +19,8 @@ pub(crate) struct KnownRecords {
     /// The number of the first record of each chain.
     first: BTreeMap<[u8; NAME_BYTES], u64>,
     /// Each record that a host knew, as the link after it, and the problem to report if it is
-    /// missing.
+    /// missing, still without its text.
     known: Vec<(Link, LogProblem)>,
-}
-
-/// The records that hosts knew, and that are not in the log.
-pub(crate) struct MissingRecords {
-    pub(crate) problems: Vec<LogProblem>,
-    /// The number of records in chains of which the log has no record.
-    pub(crate) other_chains: u64,
 }
 
 impl KnownRecords {
@@ -38,24 +31,30 @@ impl KnownRecords {
         self.first.entry(next.chain).or_insert(number);
     }
 
-    /// Notes a record that a host knew. `next` is the link after it.
-    pub(crate) fn require(&mut self, next: Link, problem: LogProblem) {
-        self.known.push((next, problem));
+    /// Notes a record that a host knew. `next` is the link after it. `place` is a problem without a
+    /// text at the record in which the host says so.
+    pub(crate) fn require(&mut self, next: Link, place: LogProblem) {
+        self.known.push((next, place));
     }
 
-    /// Returns the records that are missing. A record that is older than the first one of its chain
-    /// may be missing: its file was removed.
-    pub(crate) fn into_missing(mut self) -> MissingRecords {
+    /// Reports the records that are missing. A record that is older than the first one of its chain
+    /// may be missing: its file was removed. Returns the number of known records in chains of which
+    /// the log has no record.
+    pub(crate) fn report_missing(mut self, mut report: impl FnMut(LogProblem)) -> u64 {
         self.digests.sort_unstable();
-        let mut problems = Vec::new();
         let mut other_chains = BTreeMap::new();
-        for (next, problem) in self.known {
+        for (next, place) in self.known {
             match self.first.get(&next.chain) {
                 Some(first) if next.sequence <= *first => {}
                 Some(_) => {
                     let digest = first_half(&next.previous);
                     if self.digests.binary_search(&digest).is_err() {
-                        problems.push(problem);
+                        let record = next.sequence.saturating_sub(1);
+                        let problem = format!(
+                            "the host that wrote this record knew another record {record}: it was \
+                             removed, or its file is missing"
+                        );
+                        report(LogProblem { problem, ..place });
                     }
                 }
                 None => {
@@ -64,11 +63,7 @@ impl KnownRecords {
                 }
             }
         }
-        let add = |sum: u64, records: u64| sum.saturating_add(records);
-        MissingRecords {
-            problems,
-            other_chains: other_chains.into_values().fold(0, add),
-        }
+        other_chains.into_values().fold(0, u64::saturating_add)
     }
 }
 
@@ -116,8 +111,9 @@ mod tests {
             records.require(known, problem);
             records.note(&link(1, 4, 1));
             records.note(&link(1, 5, 2));
-            let missing = records.into_missing();
-            let found = (missing.problems.len() / 2, missing.other_chains);
+            let mut problems = 0;
+            let other_chains = records.report_missing(|_| problems += 1);
+            let found = (problems / 2, other_chains);
             assert_eq!(found, expected, "{known:?}");
         }
     }

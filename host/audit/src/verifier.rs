@@ -395,12 +395,9 @@ impl Verifier {
         self.end_file();
         self.end_unchained_files();
         if let Some(known) = self.known.take() {
-            let missing = known.into_missing();
-            self.report.missing_before += missing.other_chains;
-            missing
-                .problems
-                .into_iter()
-                .for_each(|problem| self.push(problem));
+            let other_chains = known.report_missing(|problem| self.push(problem));
+            let missing = &mut self.report.missing_before;
+            *missing = missing.saturating_add(other_chains);
         }
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
@@ -511,18 +508,12 @@ impl Verifier {
 
     /// Notes a record, and the one that a host knew before it wrote this record.
     fn note_known(&mut self, link: Link, next: &Link, event: Option<&Event<'_>>) {
-        let known = event.and_then(Event::known).map(|known| {
-            let record = known.sequence.saturating_sub(1);
-            let problem = format!(
-                "the host that wrote this record knew another record {record}: it was removed, or \
-                 its file is missing"
-            );
-            (known, self.problem(Some(link.sequence), problem))
-        });
+        let known = event.and_then(Event::known);
+        let known = known.map(|known| (known, self.problem(Some(link.sequence), String::new())));
         if let Some(records) = &mut self.known {
             records.note(next);
-            if let Some((known, problem)) = known {
-                records.require(known, problem);
+            if let Some((known, place)) = known {
+                records.require(known, place);
             }
         }
     }

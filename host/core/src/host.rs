@@ -311,6 +311,14 @@ impl Host {
         }
     }
 
+    /// Ends the audit log, as the last host that uses it does: writes a checkpoint, and waits for
+    /// late readers of checkpoints, at most two seconds for each. Blocks the thread.
+    pub fn finish_audit_log(&self) {
+        if let Some(audit) = &self.0.runtime.audit {
+            audit.finish();
+        }
+    }
+
     /// Runs a call, and reports its end to the audit log and the observer. `time` limits the
     /// call in addition to the tool's own limits.
     async fn run_recorded(

@@ -505,14 +505,16 @@ impl LiveHost {
         Ok(())
     }
 
-    /// Stops the running calls, waits until they are recorded, and signs the audit log. Must be
-    /// called at the end of a server.
+    /// Stops the running calls, waits until they are recorded, and ends the audit log. Must be called
+    /// at the end of a server: tasks may still have hosts, so the log might not end by itself.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;
         }
         if let Some(host) = self.loaded() {
-            host.sign_audit_log();
+            let ended = tokio::task::spawn_blocking(move || host.finish_audit_log());
+            // It does not panic, and the runtime still runs.
+            let _ = ended.await;
         }
     }
 

@@ -46,9 +46,9 @@ pub use stderr::{start_stderr_thread, write_stderr_line};
 /// The path that means stderr.
 pub const STDERR: &str = "-";
 
-/// The interval between checks for a renamed log, and between attempts to open a log that could not
-/// be used. Rotations must be further apart.
-const RENAME_POLL: Duration = Duration::from_secs(1);
+/// The interval between checks for a renamed log and for records of other processes, and between
+/// attempts to open a log that could not be used. Rotations must be further apart.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The treatment of a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -205,9 +205,10 @@ impl Audit {
         }
     }
 
-    /// Opens the new file after each rename of the log, even if no call is recorded. Otherwise
-    /// an idle process would miss the file between two rotations.
-    pub fn follow_renames(self: &Arc<Self>) {
+    /// Opens the new file after each rename of the log, and reads the records of other processes,
+    /// even if no call is recorded. Otherwise an idle process would miss the file between two
+    /// rotations, and another process's records could be removed before this one has read them.
+    pub fn follow(self: &Arc<Self>) {
         if matches!(self.destination, Destination::Stderr) {
             return;
         }
@@ -216,14 +217,20 @@ impl Audit {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 loop {
-                    tokio::time::sleep(RENAME_POLL).await;
+                    tokio::time::sleep(FOLLOW_INTERVAL).await;
                     let Some(audit) = audit.upgrade() else {
                         return;
                     };
-                    audit.with_log(SignedLog::follow_rename);
+                    audit.with_log(SignedLog::follow);
                 }
             });
         }
+    }
+
+    /// Writes the last checkpoint, and waits until late readers of checkpoints have all, up to a limit
+    /// of seconds. May be called again.
+    pub fn finish(&self) {
+        self.with_log(SignedLog::finish);
     }
 
     /// Calls a function with the log file, if records go to one.
@@ -237,6 +244,6 @@ impl Audit {
 
 impl Drop for Audit {
     fn drop(&mut self) {
-        self.with_log(SignedLog::finish);
+        self.finish();
     }
 }

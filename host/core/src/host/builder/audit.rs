@@ -57,7 +57,7 @@ impl HostBuilder {
         let signer = self.audit_signer.clone();
         let audit = Audit::open(path, config.audit, &self.trust, signer, &self.opener)?;
         let audit = Arc::new(audit);
-        audit.follow_renames();
+        audit.follow();
         Ok(Some(audit))
     }
 }

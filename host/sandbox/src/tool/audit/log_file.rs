@@ -43,6 +43,10 @@ const MAX_LOCKED_BYTES: u64 = 8 << 20;
 /// record. Guards against: a sparse file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
+/// The maximum number of records in [`LogFile::joined_from`]. Beyond it, this process continues its
+/// own chain. Guards against: a log that is replaced again and again.
+const MAX_JOINED: usize = 16;
+
 /// The value of [`LogFile::size`] while this process does not know the end of the file.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
@@ -68,9 +72,11 @@ pub(super) struct LogFile {
     /// The byte range of the last record, without its line feed. `None` if this process has not
     /// seen that record in this file.
     last: Option<Range<u64>>,
-    /// The link after the last record that this process knew before it joined the file's chain
-    /// without finding that record. The next batch names it.
-    joined_from: Option<Link>,
+    /// The file's size when this process last looked for records of others.
+    followed_size: u64,
+    /// For each time that this process joined the file's chain without finding the last record that
+    /// it knew: the link after that record. The next batch names them.
+    joined_from: Vec<Link>,
 }
 
 /// The signer of a process's checkpoints.
@@ -118,7 +124,8 @@ impl LogFile {
             reported_size: UNKNOWN_SIZE,
             next: Link::FIRST,
             last: None,
-            joined_from: None,
+            followed_size: UNKNOWN_SIZE,
+            joined_from: Vec::new(),
         };
         log.with_lock(|log| {
             let mut end = end::read(&log.file, log.file.metadata()?.len())?;
@@ -181,20 +188,31 @@ impl LogFile {
 
     /// Waits until the sinks have the checkpoints, up to a limit.
     ///
-    /// Writes another checkpoint if the file has changed since the last record of this process.
-    /// `verify` then finds out if that record was removed.
+    /// Writes another checkpoint if the last record that this process knows is not in the file, so
+    /// that `verify` finds the change.
     pub(super) fn finish(&mut self) {
         let Some(signer) = self.signer.clone() else {
             return;
         };
-        self.follow_rename();
-        let has_changed = |size| size != 0 && size != self.size;
-        if self.size_on_disk().is_ok_and(has_changed)
+        self.follow();
+        if !self.has_known_record()
             && let Err(error) = self.checkpoint()
         {
             tracing::error!("cannot write the last checkpoint of the audit log: {error}");
         }
         signer.inner.finish();
+    }
+
+    /// Returns whether the file has the last record that this process knows, or no record yet.
+    fn has_known_record(&self) -> bool {
+        match self.read_last() {
+            Ok(Some(record)) => {
+                let link = Link::parse(&record);
+                link.is_some_and(|link| link.next_after(&record) == self.next)
+            }
+            // A rotation has replaced or emptied the file.
+            _ => self.joined_from.is_empty() && self.size_on_disk().is_ok_and(|size| size == 0),
+        }
     }
 
     fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
@@ -215,8 +233,8 @@ impl LogFile {
                 let end = read_end(&log.file, size, log.last.as_ref())?;
                 log.catch_up(end)?
             };
-            if let Some(own_next) = log.joined_from {
-                batch.add(to_json(&EventRecord::joined(own_next))?, Link::seal);
+            for own_next in &log.joined_from {
+                batch.add(to_json(&EventRecord::joined(*own_next))?, Link::seal);
             }
             add(&mut batch)?;
             log.write(batch)
@@ -236,16 +254,30 @@ impl LogFile {
         result
     }
 
-    /// Opens the file that has the log's name now, if it is another file. Errors go to the host's
-    /// log only.
-    pub(super) fn follow_rename(&mut self) {
+    /// Opens the file that has the log's name now, if it is another file, and reads what other
+    /// processes have appended. Their records can then not be removed unnoticed while this process
+    /// runs. Errors go to the host's log only.
+    pub(super) fn follow(&mut self) {
+        if let Err(error) = self.try_follow() {
+            tracing::debug!("cannot follow the audit log yet: {error}");
+        }
+    }
+
+    fn try_follow(&mut self) -> io::Result<()> {
         // Without a file, the next record creates one.
-        if !matches!(self.identity_on_disk(), Ok(Some(other)) if other != self.identity) {
-            return;
+        if matches!(self.identity_on_disk()?, Some(other) if other != self.identity) {
+            self.with_lock(Self::reopen_if_renamed)?;
         }
-        if let Err(error) = self.with_lock(Self::reopen_if_renamed) {
-            tracing::debug!("cannot open a new audit log after the rename yet: {error}");
+        let size = self.size_on_disk()?;
+        if size != self.size && size != self.followed_size {
+            let end = read_end(&self.file, size, self.last.as_ref())?;
+            self.read_changes(end)?;
+            self.followed_size = size;
         }
+        if self.joined_from.is_empty() {
+            return Ok(());
+        }
+        self.checkpoint()
     }
 
     /// Opens or creates the file with the log's name, unless it is the open file.
@@ -274,7 +306,7 @@ impl LogFile {
         }
         let (old, own_next) = (std::mem::replace(&mut self.file, file), self.next);
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
-        self.reported_size = UNKNOWN_SIZE;
+        (self.reported_size, self.followed_size) = (UNKNOWN_SIZE, UNKNOWN_SIZE);
         let last = self.last.take();
         self.read_changes(end)?;
         // Nobody else signs the end of the chain that this process leaves.
@@ -319,7 +351,8 @@ impl LogFile {
             if is_first && link == own_next || link.next_after(line) == own_next {
                 return true;
             }
-            joins = self.vouches_for_file(line, link, is_first);
+            joins =
+                self.joined_from.len() < MAX_JOINED && self.vouches_for_file(line, link, is_first);
             joins
         })?;
         let has_misplaced = match &chain.last {
@@ -342,7 +375,7 @@ impl LogFile {
                 );
             }
             if joins && own_next != Link::FIRST {
-                self.joined_from.get_or_insert(own_next);
+                self.joined_from.push(own_next);
             }
             (self.next, self.last) = (last.next, Some(last.line.clone()));
             end.last = Some(last);
@@ -409,12 +442,21 @@ impl LogFile {
 
     /// Returns whether the last record is a checkpoint with the key of this log's signer.
     fn ends_in_own_checkpoint(&self) -> io::Result<bool> {
-        let (Some(signer), Some(line)) = (&self.signer, &self.last) else {
-            return Ok(false);
+        let record = self.read_last()?;
+        let signer = self.signer.as_ref();
+        Ok(signer
+            .zip(record)
+            .is_some_and(|(signer, record)| signer.has_signed(&record)))
+    }
+
+    /// Reads the line at which the last record should be.
+    fn read_last(&self) -> io::Result<Option<Vec<u8>>> {
+        let Some(line) = &self.last else {
+            return Ok(None);
         };
         let mut record = vec![0; (line.end - line.start) as usize];
         self.file.read_exact_at(&mut record, line.start)?;
-        Ok(signer.has_signed(&record))
+        Ok(Some(record))
     }
 
     /// Writes lines at the end of the file. If that fails, a part of them may be written.
@@ -423,7 +465,7 @@ impl LogFile {
         self.file.write_all(&batch.bytes)?;
         self.wait.restore();
         self.size = batch.end();
-        self.joined_from = None;
+        self.joined_from.clear();
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
             signer.inner.publish(&line);
@@ -633,17 +675,92 @@ mod tests {
 
     use super::*;
 
+    fn open(path: &Path) -> LogFile {
+        let wait = WaitLimit::new();
+        LogFile::open(path, &Trust::new(), &Opener::DIRECT, None, wait).unwrap()
+    }
+
+    fn append(log: &mut LogFile) {
+        let record =
+            br#"{"time":"2026-01-01T00:00:00.000Z","id":null,"tool":"t","outcome":"output"}"#;
+        let (appended, count) = log.append(|| vec![record.to_vec()]);
+        appended.unwrap();
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn knows_records_that_others_append() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut idle, mut other) = (open(&path), open(&path));
+        append(&mut idle);
+        let size = idle.size_on_disk().unwrap();
+        append(&mut other);
+        idle.follow();
+        assert_eq!(idle.next, other.next);
+        assert!(idle.has_known_record());
+        // Somebody removes the other process's record.
+        idle.file.set_len(size).unwrap();
+        assert!(!idle.has_known_record());
+        append(&mut idle);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last = text.lines().last().unwrap();
+        assert_eq!(Link::parse(last.as_bytes()).unwrap().sequence, 2, "{text}");
+    }
+
+    #[test]
+    fn finds_a_changed_record_of_the_same_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = open(&folder.path().join("log"));
+        assert!(log.has_known_record());
+        append(&mut log);
+        assert!(log.has_known_record());
+        log.file.set_len(0).unwrap();
+        assert!(log.has_known_record(), "emptied by a rotation");
+        append(&mut log);
+        let time = log.last.clone().unwrap().start + 10;
+        let other = File::options().write(true).open(folder.path().join("log"));
+        other.unwrap().write_all_at(b"1", time).unwrap();
+        assert!(!log.has_known_record());
+    }
+
+    #[test]
+    fn names_every_record_that_it_did_not_find() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut idle, mut other) = (open(&path), open(&path));
+        append(&mut idle);
+        let mut files = 0;
+        let mut rotate_twice = |other: &mut LogFile| {
+            for _ in 0..2 {
+                files += 1;
+                std::fs::rename(&path, folder.path().join(files.to_string())).unwrap();
+                append(other);
+            }
+        };
+        append(&mut other);
+        for joined in 1..=MAX_JOINED + 1 {
+            rotate_twice(&mut other);
+            idle.follow();
+            assert_eq!(idle.joined_from.len(), joined.min(MAX_JOINED));
+        }
+        assert_ne!(idle.next, other.next);
+        rotate_twice(&mut other);
+        append(&mut idle);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text.matches(r#""outcome":"joined""#).count(),
+            MAX_JOINED,
+            "{text}"
+        );
+        assert!(text.contains(r#""known_sequence":1,"#), "{text}");
+        assert!(idle.joined_from.is_empty());
+    }
+
     #[test]
     fn child_processes_inherit_no_descriptor() {
         let folder = tempfile::tempdir().unwrap();
-        let log = LogFile::open(
-            &folder.path().join("log"),
-            &Trust::new(),
-            &Opener::DIRECT,
-            None,
-            WaitLimit::new(),
-        )
-        .unwrap();
+        let log = open(&folder.path().join("log"));
         for descriptor in [log.folder.as_fd(), log.file.as_fd()] {
             let flags = fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));

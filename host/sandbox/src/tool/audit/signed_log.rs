@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use super::log_file::{LogFile, Signer, cannot_use};
 use super::wait_limit::WaitLimit;
-use super::{AuditMode, RENAME_POLL};
+use super::{AuditMode, FOLLOW_INTERVAL};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::trust::Trust;
 
@@ -139,10 +139,11 @@ impl SignedLog {
         Some(retry)
     }
 
-    /// Opens the file that has the log's name now, if it is another file.
-    pub(super) fn follow_rename(&mut self) {
+    /// Opens the file that has the log's name now, if it is another file, and reads what other
+    /// processes have appended.
+    pub(super) fn follow(&mut self) {
         if let Some(file) = &mut self.file {
-            file.follow_rename();
+            file.follow();
         }
     }
 
@@ -167,7 +168,7 @@ impl SignedLog {
         if Instant::now() < self.next_open {
             return Err(io::Error::other("the log could not be opened"));
         }
-        self.next_open = Instant::now() + RENAME_POLL;
+        self.next_open = Instant::now() + FOLLOW_INTERVAL;
         let opened = self.source.open(WaitLimit::short());
         opened.map_err(|error| io::Error::other(format!("{error:#}")))
     }

@@ -2,6 +2,7 @@
 const timers = require("timers");
 let emitter;
 let folder = native.folder;
+let exitCode;
 let isEnding = false;
 
 const process = {
@@ -19,7 +20,13 @@ const process = {
   release: { name: "node" },
   config: { variables: {} },
   features: {},
-  exitCode: undefined,
+  get exitCode() {
+    return exitCode;
+  },
+  set exitCode(code) {
+    checkExitCode(code);
+    exitCode = code;
+  },
   env: { ...native.environment, HOME: native.folder, TMPDIR: "/tmp", PWD: native.folder },
   nextTick: timers.nextTick,
   cwd: () => folder,
@@ -31,9 +38,7 @@ const process = {
     }
     folder = target;
   },
-  exit(code) {
-    exit(code ?? process.exitCode ?? 0);
-  },
+  exit: (code) => exit(code ?? exitCode),
   reallyExit: (code) => exit(code ?? 0),
   abort: () => exit(134),
   kill() {
@@ -96,26 +101,39 @@ function streams() {
   return require("streams").standard;
 }
 
+// Throws the error of Node unless this is undefined, null, an integer or the text of one.
+function checkExitCode(code) {
+  const number = typeof code === "string" && code !== "" ? Number(code) : code;
+  if (code == null || Number.isSafeInteger(number)) {
+    return;
+  }
+  const received = require("util").inspect(code);
+  throw typeof code === "number"
+    ? Object.assign(new RangeError(`The value of "code" is out of range. It must be an integer. Received ${received}`),
+      { code: "ERR_OUT_OF_RANGE" })
+    : Object.assign(new TypeError(`The "code" argument must be of type number. Received ${received}`),
+      { code: "ERR_INVALID_ARG_TYPE" });
+}
+
 // Ends the script. No code of it runs after this, not even a `catch` or a `finally`.
-function exit(code = process.exitCode ?? 0) {
+function exit(code = exitCode ?? 0) {
+  process.exitCode = code;
   if (!isEnding) {
     isEnding = true;
-    process.exitCode = code;
     try {
       process.emit("exit", Number(code));
-      code = process.exitCode;
     } catch (error) {
       printError(error);
-      code = 1;
+      exitCode = 1;
     }
   }
-  native.exit(Number(code));
+  native.exit(Number(exitCode ?? 0) & 255);
   for (;;);
 }
 
-function endWithError(error, origin) {
+function endWithError(error, origin, code = 1) {
   printError(error, origin);
-  exit(1);
+  exit(code);
 }
 
 function printError(error, origin) {

@@ -117,7 +117,11 @@ exports.guard = (callback) => {
 exports.uncaught = (error, origin) => {
   const process = require("process");
   if (process.listenerCount("uncaughtException") > 0) {
-    process.emit("uncaughtException", error, origin);
+    try {
+      process.emit("uncaughtException", error, origin);
+    } catch (other) {
+      process.endWithError(other, origin, 7);
+    }
     return;
   }
   process.endWithError(error, origin);
@@ -145,12 +149,14 @@ exports.turn = () => {
   }
   const event = native.httpIsPending() ? native.httpEvent() : undefined;
   if (event) {
+    hasEmittedBeforeExit = false;
     exports.guard(() => require("fetch").handle(event));
     exports.runTicks();
     return 0;
   }
   const immediate = batch.shift();
   if (immediate) {
+    hasEmittedBeforeExit = false;
     exports.guard(() => immediate.callback(...immediate.args));
     exports.runTicks();
     return 0;
@@ -158,6 +164,7 @@ exports.turn = () => {
   const timer = timers[0];
   if (timer && timer._due <= now) {
     timers.shift();
+    hasEmittedBeforeExit = false;
     exports.guard(() => timer._callback(...timer._args));
     if (timer._isInterval && !timer._cleared && !timers.includes(timer)) {
       now = Math.trunc(native.clock());

@@ -74,7 +74,7 @@ exports.error = unsupportedError;
 exports.modules = modules;
 // Returns the error of importing a module of Node, or undefined if its import works.
 exports.moduleError = (name) =>
-  missingModules[name] && unsupportedError(`node:${name}`, missingModules[name], "ERR_UNKNOWN_BUILTIN_MODULE");
+  Object.hasOwn(missingModules, name) && unsupportedError(`node:${name}`, missingModules[name], "ERR_UNKNOWN_BUILTIN_MODULE");
 // Returns the error of importing a package that the skill does not have.
 exports.packageError = (name, from, reason) => {
   const line = reason ?? `${name}: the sandbox has no npm; only packages in the skill's own node_modules are found`;

@@ -64,10 +64,14 @@ def run(baked, mount, script, source, args, stdin):
     hidden = baked.enter(main)
     try:
         code = _call(lambda: exec(_compile(source, path), main.__dict__), exit_hook, notes)
-        code = exit_hook.code if exit_hook.code is not None else _run_exit_functions(code, exit_hook)
+        if exit_hook.code is None:
+            _run_exit_functions()
     finally:
+        # Code in C, such as that which calls `__del__`, ignores `ScriptExit`.
+        exit_hook.disarm()
         sys.modules.update(hidden)
     streams.flush()
+    code = code if exit_hook.code is None else exit_hook.code
     return RunResult(code & 0xFF, streams.output, notes)
 
 
@@ -84,16 +88,13 @@ def _lines(source, path):
     return len(source), None, lines, path
 
 
-def _run_exit_functions(code, exit_hook):
-    """Runs the functions of `atexit`. Returns the exit code."""
+def _run_exit_functions():
+    """Runs the functions of `atexit`."""
     try:
         atexit._run_exitfuncs()
-    except ScriptExit:
-        return exit_hook.code
     except BaseException:
         # `atexit` has reported the errors.
         pass
-    return code
 
 
 def _call(function, exit_hook, notes):
@@ -124,7 +125,9 @@ def _system_exit_code(code):
     if code is None:
         return 0
     if isinstance(code, int):
-        return code
+        # A subclass can have other operators. An interpreter makes this a `long` of 64 bits, or -1.
+        code = int.__index__(code)
+        return code if -(1 << 63) <= code < 1 << 63 else -1
     try:
         print(code, file=sys.stderr)
     except BaseException:
@@ -154,17 +157,21 @@ def _report_error(error, exit_hook):
 
 class _ExitHook:
     """Replaces `os._exit`, which would end the component without an answer. After the script has called
-    it, each further line of the script raises `ScriptExit`, so no handler can continue."""
+    it, each further line of the script raises `ScriptExit`, so no handler can continue. Replaces `os.abort`
+    too, with the exit code that a shell shows."""
 
     MONITORING_TOOL = 5
 
     def __init__(self):
         self.code = None
         os._exit = self.exit
+        os.abort = lambda: self.exit(134)
 
     def exit(self, status):
         if self.code is None:
             self.code = int(status)
+            # It would report each `ScriptExit` that C code ignores.
+            sys.unraisablehook = lambda _: None
             monitoring = sys.monitoring
             monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
             monitoring.register_callback(self.MONITORING_TOOL, monitoring.events.LINE, self.on_line)

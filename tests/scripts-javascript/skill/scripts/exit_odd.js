@@ -1,0 +1,21 @@
+// Ends with odd exit codes, and runs on after the event before the end.
+const [how] = process.argv.slice(2);
+const codes = { error: new Error("no disk"), text: "abc", object: {}, fraction: 2.5, nan: NaN, flag: true, empty: "" };
+if (how === "main") {
+  (async () => { throw new Error("no disk"); })().catch(process.exit);
+} else if (how === "property") {
+  try { process.exitCode = codes.error; } catch (error) { console.log(error.code, process.exitCode); }
+  process.exitCode = "6";
+} else if (how === "large") {
+  process.exit(4294967297);
+} else if (how === "negative") {
+  process.exit(-1);
+} else if (how === "twice") {
+  let left = 2;
+  process.on("beforeExit", () => { if (left-- > 0) setTimeout(() => console.log("left", left), 1); });
+} else if (how === "handler") {
+  process.on("uncaughtException", () => { throw new Error("again"); });
+  throw new Error("first");
+} else {
+  try { process.exit(codes[how]); } catch (error) { console.log(error.name, error.code); }
+}

@@ -1,0 +1,6 @@
+import atexit
+import os
+
+print("kept")
+atexit.register(print, "not reached")
+os.abort()

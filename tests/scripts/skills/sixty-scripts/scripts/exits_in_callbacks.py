@@ -1,0 +1,39 @@
+"""Ends in code that the interpreter calls, or with an odd exit code."""
+
+import atexit
+import os
+import sys
+import weakref
+
+
+class Ender:
+    def __del__(self):
+        os._exit(4)
+
+
+class Named:
+    pass
+
+
+class OddNumber(int):
+    def __and__(self, other):
+        raise TypeError("no operators")
+
+    __lt__ = __le__ = __index__ = __int__ = __and__
+
+
+print("kept", flush=True)
+how = sys.argv[1]
+if how == "del":
+    ender = Ender()
+    del ender
+elif how == "atexit":
+    atexit.register(os._exit, 5)
+elif how == "finalize":
+    named = Named()
+    weakref.finalize(named, os._exit, 6)
+    del named
+elif how == "number":
+    sys.exit(OddNumber(7))
+elif how == "large":
+    sys.exit(10 ** 30)

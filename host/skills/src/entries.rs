@@ -12,10 +12,19 @@ use rustix::path::Arg;
 use crate::broker::Opener;
 use crate::omitted::{OmittedNames, Volume};
 
-/// A listing in progress.
+/// The entries of a folder.
 #[derive(Debug)]
 pub struct EntryCursor {
     folder: Dir,
+}
+
+/// The entries of a folder, without those that lists leave out.
+///
+/// Yields `None` for an entry that is left out, so that the caller can count it and stop. Guards
+/// against: a million such entries.
+#[derive(Debug)]
+pub struct ListedEntries {
+    entries: EntryCursor,
     left_out: Option<LeftOut>,
 }
 
@@ -48,39 +57,27 @@ impl EntryCursor {
             rustix::fs::openat(parent, name, flags, Mode::empty())
         };
         let folder = opener.or_ask_broker(open(OFlags::RDONLY), || open(OFlags::PATH))?;
-        Ok(Self {
-            folder: Dir::new(folder)?,
-            left_out: None,
-        })
+        let folder = Dir::new(folder)?;
+        Ok(Self { folder })
     }
 
     /// Leaves out these names, and the generations of a Kubernetes volume.
-    pub(crate) fn without(mut self, names: OmittedNames) -> Self {
-        let volume = self.folder.fd().ok().and_then(Volume::of);
-        self.left_out = Some(LeftOut { names, volume });
-        self
+    pub(crate) fn without(self, names: Option<OmittedNames>) -> ListedEntries {
+        let left_out = names.map(|names| LeftOut {
+            names,
+            volume: self.folder.fd().ok().and_then(Volume::of),
+        });
+        ListedEntries {
+            entries: self,
+            left_out,
+        }
     }
+}
 
-    /// Reads one entry. Returns `Some(Ok(None))` for an entry that is left out, so that the caller
-    /// can stop. Guards against: a million such entries, which [`next`](Self::next) skips in one
-    /// call.
-    pub fn step(&mut self) -> Option<io::Result<Option<ListedEntry>>> {
-        let entry = match self.read()? {
-            Ok(entry) => entry,
-            Err(error) => return Some(Err(error)),
-        };
-        let is_left_out = match (&self.left_out, self.folder.fd()) {
-            (Some(left_out), Ok(folder)) => {
-                let volume = left_out.volume.as_ref();
-                volume.is_some_and(|volume| volume.is_listed_elsewhere(folder, &entry.name))
-                    || left_out.names.has(folder, &entry.name)
-            }
-            _ => false,
-        };
-        Some(Ok((!is_left_out).then_some(entry)))
-    }
+impl Iterator for EntryCursor {
+    type Item = io::Result<ListedEntry>;
 
-    fn read(&mut self) -> Option<io::Result<ListedEntry>> {
+    fn next(&mut self) -> Option<Self::Item> {
         loop {
             let entry = match self.folder.read()? {
                 Ok(entry) => entry,
@@ -104,16 +101,22 @@ impl EntryCursor {
     }
 }
 
-impl Iterator for EntryCursor {
-    type Item = io::Result<ListedEntry>;
+impl Iterator for ListedEntries {
+    type Item = io::Result<Option<ListedEntry>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.step()? {
-                Ok(Some(entry)) => return Some(Ok(entry)),
-                Ok(None) => {}
-                Err(error) => return Some(Err(error)),
+        let entry = match self.entries.next()? {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let is_left_out = match (&self.left_out, self.entries.folder.fd()) {
+            (Some(left_out), Ok(folder)) => {
+                let volume = left_out.volume.as_ref();
+                volume.is_some_and(|volume| volume.is_listed_elsewhere(folder, &entry.name))
+                    || left_out.names.has(folder, &entry.name)
             }
-        }
+            _ => false,
+        };
+        Some(Ok((!is_left_out).then_some(entry)))
     }
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::path::DecInt;
 
 use crate::broker::Opener;
-use crate::entries::EntryCursor;
+use crate::entries::{EntryCursor, ListedEntries};
 use crate::omitted::{OmittedNames, in_current_generation};
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
@@ -166,12 +166,8 @@ impl Folder {
     }
 
     /// Starts listing the folder.
-    pub fn entries(&self) -> io::Result<EntryCursor> {
-        let entries = self.all_entries()?;
-        Ok(match &self.omitted {
-            Some(names) => entries.without(names.clone()),
-            None => entries,
-        })
+    pub fn entries(&self) -> io::Result<ListedEntries> {
+        Ok(self.all_entries()?.without(self.omitted.clone()))
     }
 
     /// Starts listing the folder, including the entries that other lists leave out.

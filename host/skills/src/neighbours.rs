@@ -154,7 +154,7 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
 /// link to a folder is not reported as a folder.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = folder.entries().into_iter().flatten().flatten();
-    entries.take(max).filter_map(|entry| {
+    entries.take(max).flatten().filter_map(|entry| {
         let name = entry.name.into_string().ok()?;
         let can_be_named = !name.contains(|c: char| c == '\\' || c.is_control());
         let is_folder = entry.kind.is_dir();

@@ -39,7 +39,7 @@ pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     let mut listed: Vec<String> = entries
         .by_ref()
         .take(MAX_LISTED)
-        .filter_map(|entry| entry.ok()?.name.into_string().ok())
+        .filter_map(|entry| entry.ok()??.name.into_string().ok())
         .filter(|name| is_skill_md(name.as_ref()))
         .collect();
     if entries.next().is_some() {

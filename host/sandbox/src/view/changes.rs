@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use super::View;
 use super::folder::{FolderNode, Node};
 use crate::tool::ViewChanges;
-use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::entries::ListedEntries;
 use skillhost_skills::guard::PathTarget;
 
 /// A walk through a view that collects changes. It stops with `None` once the call is over.
@@ -97,9 +97,14 @@ impl ChangeWalk<'_> {
         }
         // A new or moved folder has no list of hidden names. The disk can have another folder at
         // this path; the view may have removed any name in it.
-        let names = self.entries_on_disk().into_iter().flatten();
-        for name in names.filter_map(|entry| entry.ok()?.name.into_string().ok()) {
-            self.add_if_removed(folder, &name)?;
+        let entries = self.entries_on_disk().into_iter().flatten();
+        for entry in entries {
+            if (self.is_over)() {
+                return None;
+            }
+            if let Ok(Some(name)) = entry.map(|entry| entry?.name.into_string().ok()) {
+                self.add_if_removed(folder, &name)?;
+            }
         }
         Some(())
     }
@@ -128,7 +133,7 @@ impl ChangeWalk<'_> {
     }
 
     /// Lists the disk's folder at the current path, if it exists.
-    fn entries_on_disk(&self) -> Option<EntryCursor> {
+    fn entries_on_disk(&self) -> Option<ListedEntries> {
         match self.view.disk.lookup(Path::new(&self.path), false) {
             Ok(PathTarget::Folder(folder)) => folder.entries().ok(),
             _ => None,

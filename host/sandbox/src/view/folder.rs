@@ -14,7 +14,7 @@ use super::file::{FileNode, errno};
 use super::link::LinkNode;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use skillhost_skills::descriptors::DescriptorLease;
-use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::entries::ListedEntries;
 use skillhost_skills::guard::FileStatus;
 
 /// A file, folder or link of a view.
@@ -60,7 +60,7 @@ pub(crate) struct FolderListing {
     last: Option<String>,
     /// True once all entries that only the view has are listed.
     is_past_own: bool,
-    disk: Option<(EntryCursor, DescriptorLease)>,
+    disk: Option<(ListedEntries, DescriptorLease)>,
 }
 
 impl Node {
@@ -269,7 +269,7 @@ impl FolderListing {
     /// Starts a listing. `disk` has the entries of the folder on the disk.
     pub(super) fn new(
         folder: Arc<FolderNode>,
-        disk: Option<(EntryCursor, DescriptorLease)>,
+        disk: Option<(ListedEntries, DescriptorLease)>,
     ) -> Self {
         Self {
             folder,
@@ -292,7 +292,7 @@ impl FolderListing {
         let Some((disk, _)) = &mut self.disk else {
             return Ok(None);
         };
-        let Some(step) = disk.step() else {
+        let Some(step) = disk.next() else {
             return Ok(None);
         };
         let Some(entry) = step.map_err(|error| errno(&error))? else {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::open_file::OpenFile;
 use crate::view::{FileHandle, FolderListing, FolderNode, NodeStatus, View, ViewHandle};
 use skillhost_skills::descriptors::DescriptorLease;
-use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::entries::ListedEntries;
 use skillhost_skills::guard::Folder;
 
 /// A handle of a file or folder.
@@ -41,7 +41,7 @@ pub(super) enum GuestFolder<'a> {
 /// store them.
 pub(super) enum GuestListing {
     Disk {
-        entries: EntryCursor,
+        entries: ListedEntries,
         _lease: DescriptorLease,
     },
     View(FolderListing),
@@ -143,7 +143,7 @@ impl GuestListing {
     pub(super) fn step(&mut self) -> io::Result<Option<Option<(String, FileType)>>> {
         match self {
             Self::Disk { entries, .. } => {
-                let Some(step) = entries.step().transpose()? else {
+                let Some(step) = entries.next().transpose()? else {
                     return Ok(None);
                 };
                 let Some(entry) = step else {

@@ -62,14 +62,20 @@ impl Root {
         let folder = &self.base.folder;
         skill_md::exists_in(folder.handle().as_fd(), ".")
             || folder
-                .entries()
+                .all_entries()
                 .is_ok_and(|listed| skill_md::is_in_list(listed, &mut 0, MAX_FOLDERS))
     }
 
     /// Returns advice about symlinks to skills that are not followed.
     fn link_advice(&self) -> Option<String> {
         let folder = self.base.folder.handle();
-        let entries = self.base.folder.entries().into_iter().flatten().flatten();
+        let entries = self
+            .base
+            .folder
+            .all_entries()
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut links: Vec<String> = entries
             .take(MAX_FOLDERS)
             .filter(|entry| entry.kind.is_symlink())

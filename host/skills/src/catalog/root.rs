@@ -98,7 +98,9 @@ impl Root {
         };
         let names = tree.names();
         let ends = inside.match_indices('/').map(|(end, _)| end);
-        ends.chain([inside.len()]).find_map(|end| {
+        let ends = ends.chain([inside.len()]);
+        // A skill's path has no more names. Guards against: a path of a mebibyte.
+        ends.take(self.base.depth).find_map(|end| {
             let (name, path) = names
                 .name_of(&inside[..end])
                 .filter(|(name, _)| sees(name))?;
@@ -155,7 +157,13 @@ impl Root {
     /// Lists the names in the folder, unsorted. Also returns whether they depend on the
     /// folder alone.
     fn list(&self) -> (Vec<String>, bool) {
-        let entries = self.base.folder.entries().into_iter().flatten().flatten();
+        let entries = self
+            .base
+            .folder
+            .all_entries()
+            .into_iter()
+            .flatten()
+            .flatten();
         let entries = entries.take_while(|_| !blocking::is_abandoned());
         let mut folder_only = true;
         let names = entries.filter_map(|entry| {
@@ -220,8 +228,39 @@ pub(super) fn cannot_open(what: &str, path: &Path) -> String {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
 
     use super::*;
+
+    #[test]
+    fn long_path_takes_little_time() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("a/b")).unwrap();
+        fs::write(place.path().join("a/b/SKILL.md"), "x").unwrap();
+        let root = SkillsRoot {
+            depth: 2,
+            ..SkillsRoot::new(place.path())
+        };
+        let root = Root::open(&root, &Opener::DIRECT).unwrap();
+        let path = |rest: &str| {
+            place
+                .path()
+                .join(rest)
+                .into_os_string()
+                .into_string()
+                .unwrap()
+        };
+        let short = path("a/b/SKILL.md");
+        let found = root.skill_at(&short, |_| true).unwrap();
+        assert_eq!((&*found.name, found.rest), ("b", "SKILL.md"));
+        let long = path(&"a/".repeat(500_000));
+        let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let start = now();
+        assert!(root.skill_at(&long, |_| true).is_none());
+        assert!(now() - start < Duration::from_secs(1));
+    }
 
     #[test]
     fn names_depend_on_folder_unless_links_are_followed() {

@@ -157,7 +157,7 @@ impl Root {
         let folder = &self.base.folder;
         let mut names = Vec::new();
         let mut list = || -> io::Result<()> {
-            for entry in folder.entries()? {
+            for entry in folder.all_entries()? {
                 match self.base.name_of(&entry?, folder.handle(), "") {
                     Ok(name) => names.extend(name),
                     Err(entry) => skipped.add(entry.path, entry.why.to_owned()),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::describe::read_start;
 use super::{Catalog, FolderError};
-use crate::entries::EntryCursor;
+use crate::entries::ListedEntries;
 use crate::frontmatter::{self, Frontmatter};
 use crate::guard::{Folder, PathTarget};
 
@@ -78,6 +78,7 @@ impl SkillSummary {
                         break;
                     }
                     left -= 1;
+                    let Some(entry) = entry else { continue };
                     // No call can name a file whose name is not UTF-8.
                     let Ok(name) = entry.name.into_string() else {
                         self.unreadable += 1;
@@ -109,7 +110,7 @@ impl SkillSummary {
 }
 
 /// Lists a folder of a skill, at a path that is empty or ends in a slash.
-fn entries(skill: &Folder, path: &str) -> Option<EntryCursor> {
+fn entries(skill: &Folder, path: &str) -> Option<ListedEntries> {
     if path.is_empty() {
         return skill.entries().ok();
     }

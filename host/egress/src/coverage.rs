@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::Method;
 
 use crate::policy::{NetworkGrant, Permission, SecretUse};
-use crate::rule::{HostPattern, NetworkRule, matches_path};
+use crate::rule::{HostPattern, NetworkRule, matches};
 
 /// The part of a needed rule or secret that a grant allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +109,7 @@ impl NetworkRule {
         self.is_tls == other.is_tls
             && self.port == other.port
             && self.host.covers(&other.host)
-            && matches_path(&self.path, &other.path)
-            && matches_path(&self.decoded_path, &other.decoded_path)
+            && matches(&self.path, &other.path)
     }
 }
 

@@ -42,23 +42,34 @@ const DROPPED: [HeaderName; 9] = [
 /// Headers with which some servers replace the method, the host or the path, or use a second path,
 /// besides those that [`replaces_target`] recognizes by their words. Guards against: requests that do
 /// more than their rule allows.
-const OVERRIDES: [&str; 5] = [
+const OVERRIDES: [&str; 6] = [
     "destination",
-    "x_host",
-    "x_http_method",
-    "x_object_manifest",
-    "x_symlink_target",
+    "uploadconcat",
+    "xhost",
+    "xhttpmethod",
+    "xinvokepath",
+    "xobjectmanifest",
+];
+
+/// Words of such headers. A word of the first list is in the same name as one of the second.
+const OVERRIDE_WORDS: [(&[&str], &[&str]); 3] = [
+    (
+        &["original", "override", "rewrite"],
+        &["host", "method", "path", "uri", "url", "verb"],
+    ),
+    (&["copy", "rename", "undelete"], &["from", "source"]),
+    (&["symlink"], &["bucket", "target"]),
 ];
 
 /// Variables of CGI by which a server tells a program the method, the host and the path. Some servers
 /// also take them from headers, with or without `X-`: gunicorn removes `SCRIPT_NAME` from the path.
 const CGI_VARIABLES: [&str; 6] = [
-    "http_host",
-    "path_info",
-    "path_translated",
-    "request_method",
-    "request_uri",
-    "script_name",
+    "httphost",
+    "pathinfo",
+    "pathtranslated",
+    "requestmethod",
+    "requesturi",
+    "scriptname",
 ];
 
 /// The methods of requests without a body.
@@ -309,12 +320,23 @@ fn is_partial(head: &response::Parts) -> bool {
 fn replaces_target(name: &str) -> bool {
     let name = as_variable(name);
     let glued = name.replace('_', "");
-    let has = |words: &[&str]| words.iter().any(|word| glued.contains(word));
-    OVERRIDES.contains(&&*name)
+    if OVERRIDES.contains(&&*glued)
         || name.starts_with("forwarded")
         || (name.starts_with("x_forwarded") && name != "x_forwarded_for")
-        || CGI_VARIABLES.contains(&name.strip_prefix("x_").unwrap_or(&name))
-        || has(&["original", "override", "rewrite"])
-            && has(&["host", "method", "path", "uri", "url", "verb"])
-        || has(&["copy", "rename"]) && has(&["from", "source"])
+        || CGI_VARIABLES.contains(&glued.strip_prefix('x').unwrap_or(&glued))
+    {
+        return true;
+    }
+    // Object stores keep these as notes of the author about an object.
+    if name.contains("_meta_") {
+        return false;
+    }
+    let has_word = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
+    let has_glued = |(first, second): (&str, &str)| {
+        glued.contains(&format!("{first}{second}")) || glued.contains(&format!("{second}{first}"))
+    };
+    OVERRIDE_WORDS.iter().any(|(one, other)| {
+        let mut pairs = one.iter().flat_map(|a| other.iter().map(|b| (*a, *b)));
+        has_word(one) && has_word(other) || pairs.any(has_glued)
+    })
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::target::{Host, Target, TargetError, is_label, read_authority, read_path, read_port};
+use crate::target::{Host, NormalPath, Target, TargetError, is_label, read_authority, read_port};
 
 /// A rule that allows requests: methods, a scheme, a host, a port and a path.
 ///
@@ -23,8 +23,7 @@ pub struct NetworkRule {
     pub(crate) is_tls: bool,
     pub(crate) host: HostPattern,
     pub(crate) port: u16,
-    pub(crate) path: String,
-    pub(crate) decoded_path: String,
+    pub(crate) path: NormalPath,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,9 +71,7 @@ impl NetworkRule {
             Some("host")
         } else if self.port != target.port {
             Some("port")
-        } else if !matches_path(&self.path, &target.path)
-            || !matches_path(&self.decoded_path, &target.decoded_path)
-        {
+        } else if !matches(&self.path, &target.path) {
             Some("path")
         } else if !self.methods.is_empty() && !self.methods.contains(&target.method) {
             Some("method")
@@ -142,7 +139,12 @@ impl FromStr for NetworkRule {
             None => (rest, "/*"),
         };
         let (host, port) = read_host_pattern(authority).map_err(|why| error(&why.to_string()))?;
-        let (path, decoded_path) = read_path(path).map_err(|why| error(&why.to_string()))?;
+        // A second `*` would say nothing more.
+        let mut path = path.to_owned();
+        while path.contains("**") {
+            path = path.replace("**", "*");
+        }
+        let path = NormalPath::read(&path).map_err(|why| error(&why.to_string()))?;
         Ok(Self {
             text: text.to_owned(),
             methods,
@@ -150,7 +152,6 @@ impl FromStr for NetworkRule {
             host,
             port: port.unwrap_or(if is_tls { 443 } else { 80 }),
             path,
-            decoded_path,
         })
     }
 }
@@ -231,8 +232,21 @@ impl HostPattern {
     }
 }
 
-/// Returns whether a path matches a pattern.
-pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
+/// Returns whether a path matches a pattern, however a server reads the path.
+pub(crate) fn matches(pattern: &NormalPath, path: &NormalPath) -> bool {
+    // Servers decode more or less. They agree on the segment that a `*` stands for only if no
+    // segment up to the last compared one hides a `/`.
+    let start = pattern.text.strip_suffix('*');
+    let segments = start.unwrap_or(&pattern.text).split('/').count();
+    let has_inner = start.unwrap_or(&pattern.text).contains('*');
+    let compared = segments - usize::from(start.is_some());
+    (!has_inner || path.plain_segments >= compared)
+        && matches_path(&pattern.text, &path.text)
+        && matches_path(&pattern.decoded, &path.decoded)
+}
+
+/// Returns whether a reading of a path matches that of a pattern.
+fn matches_path(pattern: &str, path: &str) -> bool {
     let (pattern, is_prefix) = match pattern.strip_suffix('*') {
         Some(start) => (start, true),
         None => (pattern, false),
@@ -257,7 +271,7 @@ fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
     // a rule has after the `*` would then not count.
     let may_skip = |text: &str| !text.contains([';', '?', '#']);
     if pattern == "*" && !is_prefix {
-        return !segment.is_empty() && may_skip(segment);
+        return !segment.trim().is_empty() && may_skip(segment);
     }
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

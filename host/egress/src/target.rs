@@ -26,11 +26,19 @@ pub struct Target {
     pub(crate) is_tls: bool,
     pub(crate) host: Host,
     pub(crate) port: u16,
-    /// The path without dot segments. Only the necessary escapes remain, in upper case.
-    pub(crate) path: String,
-    /// The path with all escapes decoded, as a careless server can read it.
-    pub(crate) decoded_path: String,
+    pub(crate) path: NormalPath,
     query: Option<String>,
+}
+
+/// A normalised path, or a pattern of such paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NormalPath {
+    /// The path to send, without dot segments. Only the necessary escapes remain, in upper case.
+    pub(crate) text: String,
+    /// The path with all escapes decoded, as a careless server can read it.
+    pub(crate) decoded: String,
+    /// The number of segments at the start of `text` in which no server can read a `/`.
+    pub(crate) plain_segments: usize,
 }
 
 /// A host: a name in lower case, or an IP address.
@@ -99,14 +107,13 @@ impl Target {
         if path.len() + uri.query().map_or(0, str::len) > MAX_PATH_BYTES {
             return Err(TargetError::Path);
         }
-        let (path, decoded_path) = read_path(path)?;
+        let path = NormalPath::read(path)?;
         Ok(Self {
             method: method.clone(),
             is_tls,
             host,
             port: port.unwrap_or(if is_tls { 443 } else { 80 }),
             path,
-            decoded_path,
             query: uri.query().map(str::to_owned),
         })
     }
@@ -151,8 +158,8 @@ impl Target {
     /// Returns the path and query to send.
     pub fn path_and_query(&self) -> String {
         match &self.query {
-            Some(query) => format!("{}?{query}", self.path),
-            None => self.path.clone(),
+            Some(query) => format!("{}?{query}", self.path.text),
+            None => self.path.text.clone(),
         }
     }
 }
@@ -227,15 +234,47 @@ pub(crate) fn is_label(label: &str) -> bool {
     (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_allowed)
 }
 
-/// Returns the normalised path, and the path with all escapes decoded, as some servers read it.
-pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
-    let path = if path.is_empty() { "/" } else { path };
-    if !path.starts_with('/') {
-        return Err(TargetError::Path);
+impl NormalPath {
+    /// Normalises a path.
+    ///
+    /// # Errors
+    ///
+    /// If servers may read the path in ways that cannot be compared with rules.
+    pub(crate) fn read(path: &str) -> Result<Self, TargetError> {
+        let path = if path.is_empty() { "/" } else { path };
+        if !path.starts_with('/') {
+            return Err(TargetError::Path);
+        }
+        let text = remove_dot_segments(&normalize_escapes(path)?);
+        let segments = text.split('/').map(decode_fully);
+        let segments = segments.collect::<Result<Vec<_>, _>>()?;
+        let plain_segments = segments.iter().take_while(|segment| !segment.contains('/'));
+        let plain_segments = plain_segments.count();
+        let decoded = segments.join("/");
+        // A careless server ends a path at a zero byte, or a header at a line break.
+        if decoded.contains(|c: char| c.is_ascii_control()) {
+            return Err(TargetError::Path);
+        }
+        // Some servers decode `%u002f`.
+        if decoded.split('%').skip(1).any(is_unicode_escape) {
+            return Err(TargetError::Path);
+        }
+        // A `.` or `..` that is still here was hidden, such as by an escape or a `;`.
+        if decoded.split('/').any(is_dots) {
+            return Err(TargetError::Path);
+        }
+        Ok(Self {
+            text,
+            decoded,
+            plain_segments,
+        })
     }
-    let path = remove_dot_segments(&decode_unreserved(path)?);
-    let mut decoded = read_look_alikes(&path);
-    // Some servers decode more than once.
+}
+
+/// Decodes the escapes of a segment, and look-alikes, as often as possible. Some servers decode more
+/// than once.
+fn decode_fully(segment: &str) -> Result<String, TargetError> {
+    let mut decoded = read_look_alikes(segment);
     for decodings in 0.. {
         let Some(next) = decode(decoded.as_bytes()) else {
             break;
@@ -247,20 +286,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         let next = String::from_utf8(next).map_err(|_| TargetError::Path)?;
         decoded = read_look_alikes(&next);
     }
-    // A careless server ends a path at a zero byte, or a header at a line break.
-    if decoded.contains(|c: char| c.is_ascii_control()) {
-        return Err(TargetError::Path);
-    }
-    // Some servers decode `%u002f`.
-    if decoded.split('%').skip(1).any(is_unicode_escape) {
-        return Err(TargetError::Path);
-    }
-    // A `.` or `..` that is still here was hidden, such as by an escape or a `;`.
-    if decoded.split('/').any(is_dots) {
-        Err(TargetError::Path)
-    } else {
-        Ok((path, decoded))
-    }
+    Ok(decoded)
 }
 
 /// Returns whether a server can read a segment as `.` or `..`. Some ignore text after a `;`, end the
@@ -283,6 +309,7 @@ fn read_look_alikes(path: &str) -> String {
                 '\\' | '¥' | '₩' | '÷' | '\u{2044}' | '\u{20e5}' | '\u{2215}' | '\u{2216}'
                 | '\u{2571}' | '\u{2572}' | '\u{27cb}' | '\u{27cd}' | '\u{29f5}' | '\u{29f8}'
                 | '\u{29f9}' => '/',
+                '\u{29e3}' | '\u{29e5}' => '#',
                 '\u{b7}' => '.',
                 '\u{066a}' => '%',
                 c => c,
@@ -299,21 +326,31 @@ fn is_unicode_escape(text: &str) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Decodes the escapes of characters that never need one, and writes other escapes in upper case.
-fn decode_unreserved(path: &str) -> Result<String, TargetError> {
+/// Decodes the escapes of characters that never need one, writes other escapes in upper case, and
+/// escapes the characters that a request must not have.
+fn normalize_escapes(path: &str) -> Result<String, TargetError> {
     let mut text = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((before, escape)) = rest.split_once('%') {
-        text.push_str(before);
-        let byte = escape.as_bytes().first_chunk().and_then(hex_byte);
-        let byte = byte.ok_or(TargetError::Path)?;
-        match char::from(byte) {
-            c if c.is_ascii_alphanumeric() || "-._~".contains(c) => text.push(c),
-            _ => text.push_str(&format!("%{byte:02X}")),
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let mut byte = *first;
+        rest = after;
+        let is_escape = byte == b'%';
+        if is_escape {
+            let digits = after.split_first_chunk().ok_or(TargetError::Path)?;
+            byte = hex_byte(digits.0).ok_or(TargetError::Path)?;
+            rest = digits.1;
         }
-        rest = &escape[2..];
+        let is_kept = if is_escape {
+            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+        } else {
+            byte.is_ascii_graphic() && !b"\"<>^`{|}".contains(&byte)
+        };
+        if is_kept {
+            text.push(byte.into());
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
     }
-    text.push_str(rest);
     Ok(text)
 }
 

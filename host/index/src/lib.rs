@@ -46,6 +46,7 @@
 //! | a description | 1,024 characters | the rest is not searched |
 //! | the index | 56 MiB | the bodies of further skills are not searched |
 //! | | 72 MiB | further skills are not found |
+//! | | 81 MiB | a changed skill that takes more than before is not found |
 //! | a query | 4 KiB, 64 terms | the rest is not read |
 //! | an answer | 100 skills | |
 //!

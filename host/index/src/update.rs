@@ -11,7 +11,7 @@ use skillhost::{Catalog, DocumentStamp};
 
 use crate::fields::{DocumentPart, FieldReader, SkillFields};
 use crate::report::IndexReport;
-use crate::store::{Extent, IndexedSkill};
+use crate::store::{Extent, IndexedSkill, Store};
 use crate::{Content, Shared};
 
 /// The maximum number of bytes of a SKILL.md that are read: the largest frontmatter, and as many
@@ -21,6 +21,10 @@ const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 /// A full index is compacted if the text of removed skills takes more than 1 / `DEAD_TEXT_DIVISOR`
 /// of its bytes. Guards against: compacting a full index again at each change.
 const DEAD_TEXT_DIVISOR: usize = 8;
+
+/// The part of [`IndexLimits::skills`] by which changed skills may exceed it. An index that takes no
+/// new skills thus keeps those that change a little.
+const CHANGED_DIVISOR: usize = 8;
 
 /// The sizes at which an index is full. Guards against: a catalog that fills the memory.
 #[derive(Debug, Clone, Copy)]
@@ -131,18 +135,15 @@ fn read_skill(
 ) {
     let name = change.name;
     compact_if_full(shared);
-    let (bytes, is_current) = {
+    let (bytes, bytes_before, is_new, is_current) = {
         let content = shared.read();
         let indexed = content.store.get(name);
         let is_current = indexed.is_some_and(|indexed| indexed.stamp == change.stamp);
-        (content.store.bytes(), is_current)
+        let (bytes, live_bytes) = (content.store.bytes(), live_bytes(&content.store));
+        (bytes, live_bytes, indexed.is_none(), is_current)
     };
-    if !is_current && is_full(shared) {
-        // The new version of a skill can be much larger. It fits if the old one leaves enough room.
-        shared.write().store.remove(name);
-        if is_full(shared) {
-            return;
-        }
+    if is_new && bytes_before >= shared.limits.skills {
+        return;
     }
     let mut part = if pass == Pass::Bodies && bytes < shared.limits.bodies {
         DocumentPart::All
@@ -187,7 +188,15 @@ fn read_skill(
         stamp: document.map(|document| document.stamp),
         extent,
     };
-    shared.write().store.insert(skill, &fields);
+    {
+        let store = &mut shared.write().store;
+        store.insert(skill, &fields);
+        // The new version of a skill can be much larger than the old one.
+        let limit = shared.limits.skills + shared.limits.skills / CHANGED_DIVISOR;
+        if !is_new && live_bytes(store) > limit.max(bytes_before) {
+            store.remove(name);
+        }
+    }
     shared.count_unsaved();
 }
 
@@ -199,15 +208,10 @@ fn max_bytes(part: DocumentPart) -> u64 {
     }
 }
 
-/// Returns whether the text of the skills takes all the bytes that it may. Text of removed skills,
-/// which [`compact_if_full`] limits, does not count.
-fn is_full(shared: &Shared) -> bool {
-    let content = shared.read();
-    let live = content
-        .store
-        .bytes()
-        .saturating_sub(content.store.dead_bytes());
-    live >= shared.limits.skills
+/// Returns the bytes of the skills' text without that of removed skills, which [`compact_if_full`]
+/// limits.
+fn live_bytes(store: &Store) -> usize {
+    store.bytes().saturating_sub(store.dead_bytes())
 }
 
 /// Compacts a full index, unless the text of removed skills takes little of it.

@@ -38,7 +38,12 @@ const process = {
     }
     folder = target;
   },
-  exit: (code) => exit(code ?? exitCode),
+  exit(...codes) {
+    if (codes.length > 0) {
+      process.exitCode = codes[0];
+    }
+    exit();
+  },
   reallyExit: (code) => exit(code ?? 0),
   abort: () => exit(134),
   kill() {
@@ -80,6 +85,7 @@ const process = {
   // Functions for the runner, not for scripts.
   end: exit,
   endWithError,
+  endWithHandlersError,
 };
 
 for (const name of ["on", "once", "off", "addListener", "removeListener", "removeAllListeners",
@@ -93,7 +99,7 @@ for (const name of ["on", "once", "off", "addListener", "removeListener", "remov
     return result === emitter ? process : result;
   };
 }
-for (const name of ["end", "endWithError"]) {
+for (const name of ["end", "endWithError", "endWithHandlersError"]) {
   Object.defineProperty(process, name, { enumerable: false });
 }
 
@@ -103,12 +109,12 @@ function streams() {
 
 // Throws the error of Node unless this is undefined, null, an integer or the text of one.
 function checkExitCode(code) {
-  const number = typeof code === "string" && code !== "" ? Number(code) : code;
+  const number = typeof code === "string" && code !== "" && !isNaN(code) ? Number(code) : code;
   if (code == null || Number.isSafeInteger(number)) {
     return;
   }
   const received = require("util").inspect(code);
-  throw typeof code === "number"
+  throw typeof number === "number"
     ? Object.assign(new RangeError(`The value of "code" is out of range. It must be an integer. Received ${received}`),
       { code: "ERR_OUT_OF_RANGE" })
     : Object.assign(new TypeError(`The "code" argument must be of type number. Received ${received}`),
@@ -124,16 +130,23 @@ function exit(code = exitCode ?? 0) {
       process.emit("exit", Number(code));
     } catch (error) {
       printError(error);
-      exitCode = 1;
+      exitCode = Number(exitCode) || 1;
     }
   }
   native.exit(Number(exitCode ?? 0) & 255);
   for (;;);
 }
 
-function endWithError(error, origin, code = 1) {
+function endWithError(error, origin) {
   printError(error, origin);
-  exit(code);
+  exit(1);
+}
+
+// Ends the script after an error in its handler of errors. Its other handlers do not run.
+function endWithHandlersError(error) {
+  printError(error);
+  native.exit(7);
+  for (;;);
 }
 
 function printError(error, origin) {

@@ -116,13 +116,13 @@ exports.guard = (callback) => {
 
 exports.uncaught = (error, origin) => {
   const process = require("process");
-  if (process.listenerCount("uncaughtException") > 0) {
-    try {
-      process.emit("uncaughtException", error, origin);
-    } catch (other) {
-      process.endWithError(other, origin, 7);
+  try {
+    process.emit("uncaughtExceptionMonitor", error, origin);
+    if (process.emit("uncaughtException", error, origin)) {
+      return;
     }
-    return;
+  } catch (other) {
+    process.endWithHandlersError(other);
   }
   process.endWithError(error, origin);
 };

@@ -4,6 +4,7 @@ import atexit
 import builtins
 import importlib.util
 import linecache
+import operator
 import os
 import random
 import sys
@@ -102,7 +103,6 @@ def _call(function, exit_hook, notes):
     try:
         function()
     except ScriptExit:
-        exit_hook.disarm()
         return exit_hook.code
     except SystemExit as error:
         return _system_exit_code(error.code)
@@ -142,7 +142,6 @@ def _report_error(error, exit_hook):
         hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
         hook(type(error), error, error.__traceback__)
     except ScriptExit:
-        exit_hook.disarm()
         return exit_hook.code
     except SystemExit as error:
         return _system_exit_code(error.code)
@@ -160,23 +159,30 @@ class _ExitHook:
     it, each further line of the script raises `ScriptExit`, so no handler can continue. Replaces `os.abort`
     too, with the exit code that a shell shows."""
 
-    MONITORING_TOOL = 5
-
     def __init__(self):
         self.code = None
+        self.tool = None
         os._exit = self.exit
         os.abort = lambda: self.exit(134)
 
     def exit(self, status):
         if self.code is None:
-            self.code = int(status)
+            status = operator.index(status)
+            if not -(1 << 31) <= status < 1 << 31:
+                raise OverflowError("Python int too large to convert to C int")
+            self.code = status
             # It would report each `ScriptExit` that C code ignores.
             sys.unraisablehook = lambda _: None
-            monitoring = sys.monitoring
-            monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
-            monitoring.register_callback(self.MONITORING_TOOL, monitoring.events.LINE, self.on_line)
-            monitoring.set_events(self.MONITORING_TOOL, monitoring.events.LINE)
+            self.arm(sys.monitoring)
         raise ScriptExit
+
+    def arm(self, monitoring):
+        """Stops all further code. The script may have taken some tools."""
+        self.tool = next((tool for tool in range(6) if monitoring.get_tool(tool) is None), None)
+        if self.tool is not None:
+            monitoring.use_tool_id(self.tool, "os._exit")
+            monitoring.register_callback(self.tool, monitoring.events.LINE, self.on_line)
+            monitoring.set_events(self.tool, monitoring.events.LINE)
 
     def on_line(self, code, line):
         if not code.co_filename.startswith(RUNNER_FOLDER):
@@ -184,8 +190,8 @@ class _ExitHook:
 
     def disarm(self):
         """Lets code run again."""
-        if self.code is not None:
-            sys.monitoring.set_events(self.MONITORING_TOOL, 0)
+        if self.tool is not None:
+            sys.monitoring.set_events(self.tool, 0)
 
 
 def _prepare(mount, path):

@@ -33,6 +33,24 @@ elif how == "finalize":
     named = Named()
     weakref.finalize(named, os._exit, 6)
     del named
+elif how == "frames":
+    def suspended():
+        try:
+            yield 1
+        finally:
+            print("not reached", flush=True)
+
+    def last_frame():
+        generator = suspended()
+        next(generator)
+        os._exit(8)
+
+    last_frame()
+elif how in ("text", "too large"):
+    try:
+        os._exit("5" if how == "text" else 10 ** 30)
+    except (TypeError, OverflowError) as error:
+        print(type(error).__name__)
 elif how == "number":
     sys.exit(OddNumber(7))
 elif how == "large":

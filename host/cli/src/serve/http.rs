@@ -321,17 +321,20 @@ impl ReadyHttp {
                     report_problems(&host);
                     report_unmatched_patterns(&host, &self.clients);
                 }
-                aborted
+                Ok(aborted)
             }
-            loaded = async { tokio::try_join!(live.load(), announced) } => {
-                let (host, ()) = loaded?;
-                report_problems(&host);
-                report_unmatched_patterns(&host, &self.clients);
-                served.await
+            loaded = async { tokio::try_join!(live.load(), announced) } => match loaded {
+                Ok((host, ())) => {
+                    report_problems(&host);
+                    report_unmatched_patterns(&host, &self.clients);
+                    Ok(served.await)
+                }
+                Err(error) => Err(error),
             }
         };
         drop(unix);
         live.stop().await;
+        let aborted = aborted?;
         if aborted > 0 {
             let aborted = count(aborted, "connection");
             tracing::warn!("aborted {aborted} with requests in flight");

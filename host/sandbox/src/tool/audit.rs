@@ -221,7 +221,11 @@ impl Audit {
                     let Some(audit) = audit.upgrade() else {
                         return;
                     };
-                    audit.with_log(SignedLog::follow);
+                    if audit.with_log(|log| log.has_changed()) == Some(true) {
+                        // This can wait for a lock, or read mebibytes.
+                        let follow = move || audit.with_log(SignedLog::follow);
+                        let _ = tokio::task::spawn_blocking(follow).await;
+                    }
                 }
             });
         }

@@ -122,12 +122,14 @@ fn has_whole_record(tail: &[u8], start: u64) -> bool {
 /// Follows a chain through a file of this size. Begins after `start`, or at the first record
 /// that `is_start` accepts if `start` is `None`.
 ///
-/// `is_start` gets a record, its link, and whether it is the first record of the file.
+/// `is_start` gets a record, its link, and whether it is the first record of the file. `other` gets
+/// each later record that does not belong to the chain, and its link.
 pub(super) fn follow_chain(
     file: &File,
     size: u64,
     start: Option<LastRecord>,
     mut is_start: impl FnMut(&[u8], Link, bool) -> bool,
+    mut other: impl FnMut(&[u8], Link),
 ) -> io::Result<FoundChain> {
     let from = start.as_ref().map_or(0, |start| start.line.end);
     let mut found = FoundChain {
@@ -151,6 +153,7 @@ pub(super) fn follow_chain(
             });
         } else if found.last.is_some() {
             found.has_others = true;
+            other(record, link);
         }
     })?;
     Ok(found)
@@ -483,16 +486,28 @@ mod tests {
                 next: link(1),
                 line: 0..lines[0].len() as u64 - 1,
             };
-            let found = follow_chain(&file, size, Some(first), |_, _, _| false).unwrap();
+            let found = follow_chain(&file, size, Some(first), |_, _, _| false, |_, _| ()).unwrap();
             let last = found.last.unwrap();
             assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
             assert_eq!(found.has_others, has_others);
             // Begins at the first accepted record. Finds no chain if none is accepted.
-            let found =
-                follow_chain(&file, size, None, |_, candidate, _| candidate == link(1)).unwrap();
+            let found = follow_chain(
+                &file,
+                size,
+                None,
+                |_, candidate, _| candidate == link(1),
+                |_, _| (),
+            )
+            .unwrap();
             assert_eq!(found.last.as_ref(), Some(&last));
-            let found =
-                follow_chain(&file, size, None, |_, candidate, _| candidate == last.next).unwrap();
+            let found = follow_chain(
+                &file,
+                size,
+                None,
+                |_, candidate, _| candidate == last.next,
+                |_, _| (),
+            )
+            .unwrap();
             assert_eq!(found.last, None);
         }
     }
@@ -503,7 +518,7 @@ mod tests {
         let text = ["x".repeat(TAIL_BYTES as usize), record.clone()].concat();
         let (file, size) = (file(&text), text.len() as u64);
         assert_eq!(
-            follow_chain(&file, size, None, |_, _, _| true)
+            follow_chain(&file, size, None, |_, _, _| true, |_, _| ())
                 .unwrap()
                 .last,
             None

@@ -64,9 +64,8 @@ pub(super) struct LogFile {
     identity: (u64, u64),
     /// The size after the last record of this process.
     size: u64,
-    /// The file's size when misplaced records were last reported. Prevents a second report if the
-    /// file is read several times before the next record.
-    reported_size: u64,
+    /// True once misplaced records were reported since this process's last record.
+    has_reported: bool,
     /// The link of the next record.
     next: Link,
     /// The byte range of the last record, without its line feed. `None` if this process has not
@@ -77,6 +76,12 @@ pub(super) struct LogFile {
     /// For each time that this process joined the file's chain without finding the last record that
     /// it knew: the link after that record. The next batch names them.
     joined_from: Vec<Link>,
+    /// The link after the last record with this process's key that does not follow its own. The next
+    /// batch names it too, so that `verify` finds out if it was removed.
+    unfollowed: Option<Link>,
+    /// The size of the file after the last attempt to write to it, under the lock. If writing failed,
+    /// the records up to here are complete.
+    written: u64,
 }
 
 /// The signer of a process's checkpoints.
@@ -92,7 +97,8 @@ struct Batch {
     start: u64,
     bytes: Vec<u8>,
     next: Link,
-    last: Option<Range<u64>>,
+    /// The byte range of each line without its line feed, and the link after it.
+    lines: Vec<(Link, Range<u64>)>,
     /// The checkpoint among the lines.
     checkpoint: Option<Vec<u8>>,
 }
@@ -121,11 +127,13 @@ impl LogFile {
             file,
             identity,
             size: UNKNOWN_SIZE,
-            reported_size: UNKNOWN_SIZE,
+            has_reported: false,
             next: Link::FIRST,
             last: None,
             followed_size: UNKNOWN_SIZE,
             joined_from: Vec::new(),
+            unfollowed: None,
+            written: 0,
         };
         log.with_lock(|log| {
             let mut end = end::read(&log.file, log.file.metadata()?.len())?;
@@ -164,6 +172,7 @@ impl LogFile {
         take_records: impl FnOnce() -> Vec<Vec<u8>>,
     ) -> (io::Result<()>, usize) {
         let mut ends = Vec::new();
+        self.written = 0;
         let appended = self.append_batch(|batch| {
             for record in take_records() {
                 batch.add(record, Link::seal);
@@ -171,11 +180,8 @@ impl LogFile {
             }
             Ok(())
         });
-        let size = match &appended {
-            Ok(()) => u64::MAX,
-            Err(_) => self.size_on_disk().unwrap_or(0),
-        };
-        (appended, ends.iter().filter(|end| **end <= size).count())
+        let complete = ends.iter().filter(|end| **end <= self.written);
+        (appended, complete.count())
     }
 
     /// Appends a checkpoint and sends it to sinks, if there is a signer.
@@ -188,30 +194,34 @@ impl LogFile {
 
     /// Waits until the sinks have the checkpoints, up to a limit.
     ///
-    /// Writes another checkpoint if the last record that this process knows is not in the file, so
-    /// that `verify` finds the change.
+    /// Signs the records of other processes too. If the last record that this process knows is not in
+    /// the file, the checkpoint lets `verify` find the change.
     pub(super) fn finish(&mut self) {
         let Some(signer) = self.signer.clone() else {
             return;
         };
         self.follow();
-        if !self.has_known_record()
-            && let Err(error) = self.checkpoint()
-        {
+        let ends_well = self.has_known_record()
+            && (self.last.is_none() || self.ends_in_own_checkpoint().is_ok_and(|ends| ends));
+        if !ends_well && let Err(error) = self.checkpoint() {
             tracing::error!("cannot write the last checkpoint of the audit log: {error}");
         }
         signer.inner.finish();
     }
 
-    /// Returns whether the file has the last record that this process knows, or no record yet.
+    /// Returns whether the file has the last record that this process knows, or no record yet, and the
+    /// log has named every record that this process did not find.
     fn has_known_record(&self) -> bool {
+        if self.unfollowed.is_some() || !self.joined_from.is_empty() {
+            return false;
+        }
         match self.read_last() {
             Ok(Some(record)) => {
                 let link = Link::parse(&record);
                 link.is_some_and(|link| link.next_after(&record) == self.next)
             }
             // A rotation has replaced or emptied the file.
-            _ => self.joined_from.is_empty() && self.size_on_disk().is_ok_and(|size| size == 0),
+            _ => self.size_on_disk().is_ok_and(|size| size == 0),
         }
     }
 
@@ -219,7 +229,7 @@ impl LogFile {
         // Other processes wait for the lock for a limited time, so this process reads many bytes
         // before it takes the lock.
         let size = self.size_on_disk()?;
-        if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MAX_LOCKED_BYTES {
+        if unread(size, self.last.as_ref()) > MAX_LOCKED_BYTES {
             // An error occurs again below, unless the file was renamed.
             let end = read_end(&self.file, size, self.last.as_ref());
             let _ = end.and_then(|end| self.read_changes(end));
@@ -228,12 +238,12 @@ impl LogFile {
             log.reopen_if_renamed()?;
             let size = log.size_on_disk()?;
             let mut batch = if size == log.size {
-                Batch::new(size, log.next, log.last.clone())
+                Batch::new(size, log.next)
             } else {
                 let end = read_end(&log.file, size, log.last.as_ref())?;
                 log.catch_up(end)?
             };
-            for own_next in &log.joined_from {
+            for own_next in log.joined_from.iter().chain(&log.unfollowed) {
                 batch.add(to_json(&EventRecord::joined(*own_next))?, Link::seal);
             }
             add(&mut batch)?;
@@ -254,6 +264,15 @@ impl LogFile {
         result
     }
 
+    /// Returns whether another file has the log's name now, or the file has changed since this process
+    /// last read or wrote it.
+    pub(super) fn has_changed(&self) -> bool {
+        let is_other = |other| matches!(other, Some(other) if other != self.identity);
+        let has_size = |size| size == self.size || size == self.followed_size;
+        // Without a file, the next record creates one.
+        self.identity_on_disk().is_ok_and(is_other) || !self.size_on_disk().is_ok_and(has_size)
+    }
+
     /// Opens the file that has the log's name now, if it is another file, and reads what other
     /// processes have appended. Their records can then not be removed unnoticed while this process
     /// runs. Errors go to the host's log only.
@@ -270,9 +289,12 @@ impl LogFile {
         }
         let size = self.size_on_disk()?;
         if size != self.size && size != self.followed_size {
-            let end = read_end(&self.file, size, self.last.as_ref())?;
-            self.read_changes(end)?;
             self.followed_size = size;
+            // The next record reads more.
+            if unread(size, self.last.as_ref()) <= MAX_LOCKED_BYTES {
+                let end = read_end(&self.file, size, self.last.as_ref())?;
+                self.read_changes(end)?;
+            }
         }
         if self.joined_from.is_empty() {
             return Ok(());
@@ -306,7 +328,7 @@ impl LogFile {
         }
         let (old, own_next) = (std::mem::replace(&mut self.file, file), self.next);
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
-        (self.reported_size, self.followed_size) = (UNKNOWN_SIZE, UNKNOWN_SIZE);
+        (self.has_reported, self.followed_size) = (false, UNKNOWN_SIZE);
         let last = self.last.take();
         self.read_changes(end)?;
         // Nobody else signs the end of the chain that this process leaves.
@@ -314,7 +336,7 @@ impl LogFile {
             && let Some(signer) = &self.signer
             && last.is_some_and(|line| line.end + 1 == old_size)
         {
-            let mut batch = Batch::new(old_size, own_next, None);
+            let mut batch = Batch::new(old_size, own_next);
             batch.sign(signer)?;
             (&old).write_all(&batch.bytes)?;
             signer.inner.publish(&batch.bytes);
@@ -346,7 +368,7 @@ impl LogFile {
             line,
         });
         let mut joins = false;
-        let chain = end::follow_chain(&self.file, size, known, |line, link, is_first| {
+        let is_start = |line: &[u8], link: Link, is_first| {
             // Another process began this file, or the file is a copy.
             if is_first && link == own_next || link.next_after(line) == own_next {
                 return true;
@@ -354,13 +376,22 @@ impl LogFile {
             joins =
                 self.joined_from.len() < MAX_JOINED && self.vouches_for_file(line, link, is_first);
             joins
-        })?;
+        };
+        let mut unfollowed = None;
+        let others = |line: &[u8], link: Link| {
+            let signer = self.signer.as_ref();
+            if signer.is_some_and(|signer| signer.has_signed(line)) {
+                unfollowed = Some(link.next_after(line));
+            }
+        };
+        let chain = end::follow_chain(&self.file, size, known, is_start, others)?;
+        self.unfollowed = unfollowed.or(self.unfollowed);
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
             None => end.find_last(&self.file)?.is_some(),
         };
-        if has_misplaced && self.reported_size != size {
-            self.reported_size = size;
+        if has_misplaced && !self.has_reported {
+            self.has_reported = true;
             let next = chain.last.as_ref().map_or(own_next, |last| last.next);
             tracing::error!(
                 "somebody changed the audit log: it has records that do not follow record {}; \
@@ -376,6 +407,10 @@ impl LogFile {
             }
             if joins && own_next != Link::FIRST {
                 self.joined_from.push(own_next);
+            }
+            if last.next != own_next {
+                // A file that is cut back to this process's last record must be read again.
+                self.size = UNKNOWN_SIZE;
             }
             (self.next, self.last) = (last.next, Some(last.line.clone()));
             end.last = Some(last);
@@ -409,7 +444,7 @@ impl LogFile {
     fn catch_up(&mut self, end: FileEnd) -> io::Result<Batch> {
         let size = end.size;
         let end = self.read_changes(end)?;
-        let mut batch = Batch::new(size, self.next, self.last.clone());
+        let mut batch = Batch::new(size, self.next);
         let chain_end = end.last.as_ref().map_or(0, |last| last.line.end + 1);
         if chain_end > size {
             // The last record only lacks its line feed.
@@ -462,11 +497,22 @@ impl LogFile {
     /// Writes lines at the end of the file. If that fails, a part of them may be written.
     fn write(&mut self, batch: Batch) -> io::Result<()> {
         self.size = UNKNOWN_SIZE;
-        self.file.write_all(&batch.bytes)?;
+        if let Err(error) = self.file.write_all(&batch.bytes) {
+            self.written = self.size_on_disk().unwrap_or_default();
+            let complete = |(_, line): &&(Link, Range<u64>)| line.end < self.written;
+            if let Some((next, line)) = batch.lines.iter().rfind(complete) {
+                (self.next, self.last) = (*next, Some(line.clone()));
+            }
+            return Err(error);
+        }
         self.wait.restore();
-        self.size = batch.end();
+        (self.size, self.written) = (batch.end(), batch.end());
+        self.has_reported = false;
         self.joined_from.clear();
-        (self.next, self.last) = (batch.next, batch.last);
+        self.unfollowed = None;
+        if let Some((next, line)) = batch.lines.last() {
+            (self.next, self.last) = (*next, Some(line.clone()));
+        }
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
             signer.inner.publish(&line);
         }
@@ -507,12 +553,12 @@ impl Signer {
 }
 
 impl Batch {
-    fn new(size: u64, next: Link, last: Option<Range<u64>>) -> Self {
+    fn new(size: u64, next: Link) -> Self {
         Self {
             start: size,
             bytes: Vec::new(),
             next,
-            last,
+            lines: Vec::new(),
             checkpoint: None,
         }
     }
@@ -523,7 +569,8 @@ impl Batch {
         self.next = self.next.next_after(&record);
         record.push(b'\n');
         let start = self.start + self.bytes.len() as u64;
-        self.last = Some(start..start + record.len() as u64 - 1);
+        let line = start..start + record.len() as u64 - 1;
+        self.lines.push((self.next, line));
         if self.bytes.is_empty() {
             self.bytes = record;
         } else {
@@ -548,10 +595,15 @@ impl Batch {
     }
 }
 
+/// Returns the number of bytes of a file of this size after the last record that this process knows.
+fn unread(size: u64, last: Option<&Range<u64>>) -> u64 {
+    size.saturating_sub(last.map_or(0, |last| last.end))
+}
+
 /// Reads the end of a file of this size. Fails if others have written too many bytes after the
 /// last record that this process knows.
 fn read_end(file: &File, size: u64, last: Option<&Range<u64>>) -> io::Result<FileEnd> {
-    let unread = size.saturating_sub(last.map_or(0, |last| last.end));
+    let unread = unread(size, last);
     if unread > MAX_UNREAD_BYTES {
         let reason = format!("other processes have written {unread} bytes to it; rename the file");
         return Err(io::Error::other(reason));
@@ -672,6 +724,7 @@ fn open_file(
 mod tests {
     use rustix::fs::{FileType, inotify, mknodat};
     use rustix::io::{FdFlags, fcntl_getfd};
+    use sha2::{Digest as _, Sha512};
 
     use super::*;
 
@@ -680,10 +733,51 @@ mod tests {
         LogFile::open(path, &Trust::new(), &Opener::DIRECT, None, wait).unwrap()
     }
 
+    fn open_signed(path: &Path) -> LogFile {
+        let (signer, wait) = (
+            Signer::new(Arc::new(TestSigner), &"0".into()),
+            WaitLimit::new(),
+        );
+        LogFile::open(path, &Trust::new(), &Opener::DIRECT, Some(signer), wait).unwrap()
+    }
+
+    /// A signer with a signature that everybody can make.
+    struct TestSigner;
+
+    impl CheckpointSigner for TestSigner {
+        fn key_id(&self) -> &str {
+            "test"
+        }
+
+        fn sign(&self, message: &[u8]) -> [u8; 64] {
+            Sha512::digest(message).into()
+        }
+
+        fn digest_key(&self) -> [u8; 32] {
+            [0; 32]
+        }
+
+        fn records(&self) -> u64 {
+            u64::MAX
+        }
+
+        fn time(&self) -> Duration {
+            Duration::MAX
+        }
+
+        fn publish(&self, _: &[u8]) {}
+    }
+
     fn append(log: &mut LogFile) {
-        let record =
-            br#"{"time":"2026-01-01T00:00:00.000Z","id":null,"tool":"t","outcome":"output"}"#;
-        let (appended, count) = log.append(|| vec![record.to_vec()]);
+        append_call(log, "t");
+    }
+
+    fn append_call(log: &mut LogFile, tool: &str) {
+        let record = format!(
+            "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{tool}\",\
+             \"outcome\":\"output\"}}"
+        );
+        let (appended, count) = log.append(|| vec![record.into_bytes()]);
         appended.unwrap();
         assert_eq!(count, 1);
     }
@@ -755,6 +849,51 @@ mod tests {
         );
         assert!(text.contains(r#""known_sequence":1,"#), "{text}");
         assert!(idle.joined_from.is_empty());
+    }
+
+    #[test]
+    fn names_signed_records_that_do_not_follow_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut one, mut other) = (open_signed(&path), open_signed(&path));
+        append(&mut one);
+        let size = one.size_on_disk().unwrap();
+        append_call(&mut other, "other");
+        // Somebody removes the record, so `one` continues where `other` did.
+        one.file.set_len(size).unwrap();
+        append(&mut one);
+        append(&mut one);
+        one.checkpoint().unwrap();
+        other.follow();
+        assert_eq!(other.unfollowed, Some(one.next));
+        assert!(!other.has_known_record());
+        // The records of `one` go too.
+        one.file.set_len(size).unwrap();
+        other.finish();
+        assert_eq!(other.unfollowed, None);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let known = skillhost_skills::text::digest::hex(&one.next.previous);
+        assert!(
+            text.contains(&format!("\"known_sha256\":\"{known}\"")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn signs_the_records_of_others_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut idle, mut killed) = (open_signed(&path), open_signed(&path));
+        append(&mut killed);
+        for _ in 0..2 {
+            idle.finish();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let checkpoints: Vec<bool> = text
+                .lines()
+                .map(|line| line.contains("signature"))
+                .collect();
+            assert_eq!(checkpoints, [true, false, true], "{text}");
+        }
     }
 
     #[test]

@@ -139,6 +139,11 @@ impl SignedLog {
         Some(retry)
     }
 
+    /// Returns whether [`Self::follow`] has something to do.
+    pub(super) fn has_changed(&self) -> bool {
+        self.file.as_ref().is_some_and(LogFile::has_changed)
+    }
+
     /// Opens the file that has the log's name now, if it is another file, and reads what other
     /// processes have appended.
     pub(super) fn follow(&mut self) {

@@ -2,7 +2,7 @@
 //!
 //! Several hosts with one key may append to a log. A host that does not find the last record it
 //! knew, for example because it missed a rotation, continues after another host's signed records
-//! and names the record that it knew. If that record is not in the log, somebody removed it.
+//! and names the record that it knew. A log without that record was changed.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::report::LogProblem;
 /// The records of a log, and those that hosts knew before they joined it.
 #[derive(Clone, Default)]
 pub(crate) struct KnownRecords {
-    /// The first half of the digest of each record in the log. These fill less memory than whole
-    /// digests, and nobody can find another record with the same one.
+    /// The first half of the digest of each record in the log. Halves take less memory, and 128 bits
+    /// are enough: no other record can be made to have the same ones.
     digests: Vec<u128>,
     /// The number of the first record of each chain.
     first: BTreeMap<[u8; NAME_BYTES], u64>,

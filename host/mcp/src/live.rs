@@ -506,7 +506,7 @@ impl LiveHost {
     }
 
     /// Stops the running calls, waits until they are recorded, and ends the audit log. Must be called
-    /// at the end of a server: tasks may still have hosts, so the log might not end by itself.
+    /// at the end of a server. Without this, a task that still has a host would keep the log open.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;

@@ -42,34 +42,50 @@ const DROPPED: [HeaderName; 9] = [
 /// Headers with which some servers replace the method, the host or the path, or use a second path,
 /// besides those that [`replaces_target`] recognizes by their words. Guards against: requests that do
 /// more than their rule allows.
-const OVERRIDES: [&str; 6] = [
+const OVERRIDES: [&str; 11] = [
     "destination",
+    "httpmethod",
     "uploadconcat",
+    "xcontainersyncto",
     "xhost",
     "xhttpmethod",
     "xinvokepath",
+    "xmatchedpath",
+    "xmssourcecontainername",
     "xobjectmanifest",
+    "xversionslocation",
 ];
 
-/// Words of such headers. A word of the first list is in the same name as one of the second.
-const OVERRIDE_WORDS: [(&[&str], &[&str]); 3] = [
-    (
-        &["original", "override", "rewrite"],
-        &["host", "method", "path", "uri", "url", "verb"],
-    ),
+/// Words of headers that replace the target. A name with one of the first and one of the second list
+/// is refused, wherever they are in it.
+const OVERRIDE_WORDS: (&[&str], &[&str]) = (
+    &["original", "override", "rewrite"],
+    &["host", "method", "path", "uri", "url", "verb"],
+);
+
+/// Words of headers that name a second target. One of the first and one of the second list are words
+/// of their own, or beside each other.
+const SECOND_TARGET_WORDS: [(&[&str], &[&str]); 3] = [
     (&["copy", "rename", "undelete"], &["from", "source"]),
     (&["symlink"], &["bucket", "target"]),
+    (&["target"], &["host", "uri", "url"]),
 ];
 
 /// Variables of CGI by which a server tells a program the method, the host and the path. Some servers
 /// also take them from headers, with or without `X-`: gunicorn removes `SCRIPT_NAME` from the path.
-const CGI_VARIABLES: [&str; 6] = [
+const CGI_VARIABLES: [&str; 12] = [
+    "documenturi",
     "httphost",
+    "origpathinfo",
     "pathinfo",
     "pathtranslated",
+    "redirecturl",
     "requestmethod",
     "requesturi",
     "scriptname",
+    "scripturi",
+    "scripturl",
+    "servername",
 ];
 
 /// The methods of requests without a body.
@@ -331,11 +347,15 @@ fn replaces_target(name: &str) -> bool {
     if name.contains("_meta_") {
         return false;
     }
+    let contains = |words: &[&str]| words.iter().any(|word| glued.contains(word));
+    if contains(OVERRIDE_WORDS.0) && contains(OVERRIDE_WORDS.1) {
+        return true;
+    }
     let has_word = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
     let has_glued = |(first, second): (&str, &str)| {
         glued.contains(&format!("{first}{second}")) || glued.contains(&format!("{second}{first}"))
     };
-    OVERRIDE_WORDS.iter().any(|(one, other)| {
+    SECOND_TARGET_WORDS.iter().any(|(one, other)| {
         let mut pairs = one.iter().flat_map(|a| other.iter().map(|b| (*a, *b)));
         has_word(one) && has_word(other) || pairs.any(has_glued)
     })

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::target::{Host, NormalPath, Target, TargetError, is_label, read_authority, read_port};
+use crate::target::{
+    Host, NormalPath, Target, TargetError, decode_fully, is_label, read_authority, read_port,
+};
 
 /// A rule that allows requests: methods, a scheme, a host, a port and a path.
 ///
@@ -156,6 +158,9 @@ impl FromStr for NetworkRule {
     }
 }
 
+/// The characters at which some servers end a segment or the path.
+const ENDS: [char; 4] = ['/', ';', '?', '#'];
+
 const BAD_METHOD: &str = "a method is a word in upper case, other than CONNECT and TRACE";
 const NO_SCHEME: &str = "an address begins with `https://` or `http://`";
 
@@ -234,15 +239,30 @@ impl HostPattern {
 
 /// Returns whether a path matches a pattern, however a server reads the path.
 pub(crate) fn matches(pattern: &NormalPath, path: &NormalPath) -> bool {
-    // Servers decode more or less. They agree on the segment that a `*` stands for only if no
-    // segment up to the last compared one hides a `/`.
-    let start = pattern.text.strip_suffix('*');
-    let segments = start.unwrap_or(&pattern.text).split('/').count();
-    let has_inner = start.unwrap_or(&pattern.text).contains('*');
-    let compared = segments - usize::from(start.is_some());
-    (!has_inner || path.plain_segments >= compared)
-        && matches_path(&pattern.text, &path.text)
+    matches_path(&pattern.text, &path.text)
         && matches_path(&pattern.decoded, &path.decoded)
+        && stars_hide_nothing(&pattern.text, &path.text)
+}
+
+/// Returns whether no segment that an inner `*` of a pattern matches hides a character that ends it.
+/// Servers decode more or less, so they would find the end of the segment at other places.
+fn stars_hide_nothing(pattern: &str, path: &str) -> bool {
+    let (start, is_prefix) = match pattern.strip_suffix('*') {
+        Some(start) => (start, true),
+        None => (pattern, false),
+    };
+    let last = start.split('/').count() - 1;
+    let segments = start.split('/').zip(path.split('/')).enumerate();
+    let mut with_star = segments.filter(|(_, (pattern, _))| pattern.contains('*'));
+    with_star.all(|(number, (_, segment))| {
+        // What the final `*` matches is not compared.
+        let ends = if is_prefix && number == last {
+            &ENDS[..]
+        } else {
+            &['/']
+        };
+        decode_fully(segment).is_ok_and(|decoded| !decoded.contains(ends))
+    })
 }
 
 /// Returns whether a reading of a path matches that of a pattern.
@@ -267,9 +287,8 @@ fn matches_path(pattern: &str, path: &str) -> bool {
 
 /// Returns whether a segment matches a pattern. With `is_prefix`, the segment may also be longer.
 fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
-    // Some servers ignore text after a `;`, end a path at a decoded `?` or `#`, or merge slashes. What
-    // a rule has after the `*` would then not count.
-    let may_skip = |text: &str| !text.contains([';', '?', '#']);
+    // What a rule has after the `*` would not count on some servers.
+    let may_skip = |text: &str| !text.contains(ENDS);
     if pattern == "*" && !is_prefix {
         return !segment.trim().is_empty() && may_skip(segment);
     }

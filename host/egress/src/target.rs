@@ -37,8 +37,6 @@ pub(crate) struct NormalPath {
     pub(crate) text: String,
     /// The path with all escapes decoded, as a careless server can read it.
     pub(crate) decoded: String,
-    /// The number of segments at the start of `text` in which no server can read a `/`.
-    pub(crate) plain_segments: usize,
 }
 
 /// A host: a name in lower case, or an IP address.
@@ -248,8 +246,6 @@ impl NormalPath {
         let text = remove_dot_segments(&normalize_escapes(path)?);
         let segments = text.split('/').map(decode_fully);
         let segments = segments.collect::<Result<Vec<_>, _>>()?;
-        let plain_segments = segments.iter().take_while(|segment| !segment.contains('/'));
-        let plain_segments = plain_segments.count();
         let decoded = segments.join("/");
         // A careless server ends a path at a zero byte, or a header at a line break.
         if decoded.contains(|c: char| c.is_ascii_control()) {
@@ -263,17 +259,13 @@ impl NormalPath {
         if decoded.split('/').any(is_dots) {
             return Err(TargetError::Path);
         }
-        Ok(Self {
-            text,
-            decoded,
-            plain_segments,
-        })
+        Ok(Self { text, decoded })
     }
 }
 
 /// Decodes the escapes of a segment, and look-alikes, as often as possible. Some servers decode more
 /// than once.
-fn decode_fully(segment: &str) -> Result<String, TargetError> {
+pub(crate) fn decode_fully(segment: &str) -> Result<String, TargetError> {
     let mut decoded = read_look_alikes(segment);
     for decodings in 0.. {
         let Some(next) = decode(decoded.as_bytes()) else {

@@ -73,7 +73,7 @@ impl Shared {
         let Some(bytes) = storage.and_then(|storage| storage.load()) else {
             return;
         };
-        match deserialize(&bytes, self.limits.skills) {
+        match deserialize(&bytes, self.limits.with_changes()) {
             Some(store) => {
                 tracing::debug!(skills = store.len(), "loaded the index from the cache");
                 self.write().store = store;

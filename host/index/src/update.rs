@@ -36,6 +36,13 @@ pub(crate) struct IndexLimits {
     pub(crate) skills: usize,
 }
 
+impl IndexLimits {
+    /// Returns the size in bytes that an index with changed skills may have.
+    pub(crate) fn with_changes(&self) -> usize {
+        self.skills + self.skills / CHANGED_DIVISOR
+    }
+}
+
 impl Default for IndexLimits {
     fn default() -> Self {
         Self {
@@ -192,7 +199,7 @@ fn read_skill(
         let store = &mut shared.write().store;
         store.insert(skill, &fields);
         // The new version of a skill can be much larger than the old one.
-        let limit = shared.limits.skills + shared.limits.skills / CHANGED_DIVISOR;
+        let limit = shared.limits.with_changes();
         if !is_new && live_bytes(store) > limit.max(bytes_before) {
             store.remove(name);
         }

@@ -122,15 +122,15 @@ function checkExitCode(code) {
 }
 
 // Ends the script. No code of it runs after this, not even a `catch` or a `finally`.
-function exit(code = exitCode ?? 0) {
+function exit(code = exitCode) {
   process.exitCode = code;
   if (!isEnding) {
     isEnding = true;
     try {
-      process.emit("exit", Number(code));
+      process.emit("exit", Number(code ?? 0));
     } catch (error) {
       printError(error);
-      exitCode = Number(exitCode) || 1;
+      exitCode ??= 1;
     }
   }
   native.exit(Number(exitCode ?? 0) & 255);

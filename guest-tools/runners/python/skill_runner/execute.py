@@ -159,30 +159,34 @@ class _ExitHook:
     it, each further line of the script raises `ScriptExit`, so no handler can continue. Replaces `os.abort`
     too, with the exit code that a shell shows."""
 
+    MONITORING_TOOL = 5
+
     def __init__(self):
         self.code = None
-        self.tool = None
+        # A script can replace these functions.
+        self.index = operator.index
+        self.monitoring = types.SimpleNamespace(**vars(sys.monitoring))
         os._exit = self.exit
         os.abort = lambda: self.exit(134)
 
     def exit(self, status):
         if self.code is None:
-            status = operator.index(status)
+            status = self.index(status)
             if not -(1 << 31) <= status < 1 << 31:
                 raise OverflowError("Python int too large to convert to C int")
             self.code = status
             # It would report each `ScriptExit` that C code ignores.
             sys.unraisablehook = lambda _: None
-            self.arm(sys.monitoring)
+            self.arm()
         raise ScriptExit
 
-    def arm(self, monitoring):
-        """Stops all further code. The script may have taken some tools."""
-        self.tool = next((tool for tool in range(6) if monitoring.get_tool(tool) is None), None)
-        if self.tool is not None:
-            monitoring.use_tool_id(self.tool, "os._exit")
-            monitoring.register_callback(self.tool, monitoring.events.LINE, self.on_line)
-            monitoring.set_events(self.tool, monitoring.events.LINE)
+    def arm(self):
+        """Stops all further code, even if the script has taken the tool."""
+        line = self.monitoring.events.LINE
+        self.monitoring.free_tool_id(self.MONITORING_TOOL)
+        self.monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
+        self.monitoring.register_callback(self.MONITORING_TOOL, line, self.on_line)
+        self.monitoring.set_events(self.MONITORING_TOOL, line)
 
     def on_line(self, code, line):
         if not code.co_filename.startswith(RUNNER_FOLDER):
@@ -190,8 +194,8 @@ class _ExitHook:
 
     def disarm(self):
         """Lets code run again."""
-        if self.tool is not None:
-            sys.monitoring.set_events(self.tool, 0)
+        if self.code is not None:
+            self.monitoring.set_events(self.MONITORING_TOOL, 0)
 
 
 def _prepare(mount, path):

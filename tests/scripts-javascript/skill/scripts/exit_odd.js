@@ -22,6 +22,9 @@ if (how === "main") {
 } else if (how === "in exit") {
   process.on("exit", () => { throw new Error("late"); });
   process.exit(3);
+} else if (how === "zero at exit") {
+  process.on("exit", () => { throw new Error("late"); });
+  process.exitCode = 0;
 } else if (how === "at exit") {
   process.on("exit", () => { throw new Error("late"); });
 } else if (how === "monitor") {

@@ -46,6 +46,14 @@ elif how == "frames":
         os._exit(8)
 
     last_frame()
+elif how == "monitored":
+    # Python before 3.12 has no monitoring.
+    for tool in range(6) if hasattr(sys, "monitoring") else []:
+        sys.monitoring.use_tool_id(tool, "script")
+    try:
+        os._exit(9)
+    finally:
+        print("not reached", flush=True)
 elif how in ("text", "too large"):
     try:
         os._exit("5" if how == "text" else 10 ** 30)

@@ -371,16 +371,18 @@ fn sends_checkpoints_to_both_sinks() {
 
 #[test]
 fn server_waits_for_late_reader_of_checkpoints() {
-    // The checkpoints do not fit into a pipe, and the reader begins after the last of them.
+    // The checkpoints do not fit into a pipe. Nothing shows that a server has read the end of its
+    // input, so the reader waits a little before it begins.
     let program = signed(
         "checkpoint_records = 1\ncheckpoint_command = [\"/bin/sh\", \"-c\", \
-         \"until [ $(wc -l < log) -ge 501 ]; do sleep 0.01; done; exec cat > external\"]\n",
+         \"until [ -e end ]; do sleep 0.01; done; sleep 0.5; exec cat > external\"]\n",
     );
     let arguments = ["--config", "c.toml"];
     let mut client = Client::start(program.folder.path(), &arguments, "2025-11-25");
     for _ in 0..250 {
         client.call("read_skill", json!({"skill_name": "a"}));
     }
+    program.write("end", "");
     assert_eq!(client.end().1, Some(0));
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let lines = text.split_inclusive('\n');

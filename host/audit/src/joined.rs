@@ -18,9 +18,9 @@ pub(crate) struct KnownRecords {
     digests: Vec<u128>,
     /// The number of the first record of each chain.
     first: BTreeMap<[u8; NAME_BYTES], u64>,
-    /// Each record that a host knew, as the link after it, and the problem to report if it is
-    /// missing, still without its text.
-    known: Vec<(Link, LogProblem)>,
+    /// Each record that a host knew: the link after it, whether it was in the same file, and the
+    /// problem to report if it is missing, still without its text.
+    known: Vec<(Link, bool, LogProblem)>,
 }
 
 impl KnownRecords {
@@ -32,21 +32,26 @@ impl KnownRecords {
     }
 
     /// Notes a record that a host knew. `next` is the link after it. `place` is a problem without a
-    /// text at the record in which the host says so.
-    pub(crate) fn require(&mut self, next: Link, place: LogProblem) {
-        self.known.push((next, place));
+    /// text at the record in which the host says so. `was_here` means that the known record was in the
+    /// same file.
+    pub(crate) fn require(&mut self, next: Link, was_here: bool, place: LogProblem) {
+        self.known.push((next, was_here, place));
     }
 
-    /// Reports the records that are missing. A record that is older than the first one of its chain
-    /// may be missing: its file was removed. Returns the number of known records in chains of which
+    /// Reports the records that are missing. A record of an earlier file may be missing if it is older
+    /// than the first one of its chain: that file was removed. Returns the number of known records in chains of which
     /// the log has no record.
     pub(crate) fn report_missing(mut self, mut report: impl FnMut(LogProblem)) -> u64 {
         self.digests.sort_unstable();
         let mut other_chains = BTreeMap::new();
-        for (next, place) in self.known {
+        for (next, was_here, place) in self.known {
             match self.first.get(&next.chain) {
-                Some(first) if next.sequence <= *first => {}
-                Some(_) => {
+                Some(first) if next.sequence <= *first && !was_here => {}
+                None if !was_here => {
+                    let records = other_chains.entry(next.chain).or_insert(0);
+                    *records = next.sequence.max(*records);
+                }
+                _ => {
                     let digest = first_half(&next.previous);
                     if self.digests.binary_search(&digest).is_err() {
                         let record = next.sequence.saturating_sub(1);
@@ -56,10 +61,6 @@ impl KnownRecords {
                         );
                         report(LogProblem { problem, ..place });
                     }
-                }
-                None => {
-                    let records = other_chains.entry(next.chain).or_insert(0);
-                    *records = next.sequence.max(*records);
                 }
             }
         }
@@ -107,14 +108,23 @@ mod tests {
                 sequence: None,
                 problem: String::new(),
             };
-            records.require(known, problem.clone());
-            records.require(known, problem);
+            records.require(known, false, problem.clone());
+            records.require(known, false, problem.clone());
             records.note(&link(1, 4, 1));
             records.note(&link(1, 5, 2));
             let mut problems = 0;
             let other_chains = records.report_missing(|_| problems += 1);
             let found = (problems / 2, other_chains);
             assert_eq!(found, expected, "{known:?}");
+            // A record of the same file is in the log, or was removed.
+            let mut records = KnownRecords::default();
+            records.require(known, true, problem);
+            records.note(&link(1, 4, 1));
+            records.note(&link(1, 5, 2));
+            let mut problems = 0;
+            assert_eq!(records.report_missing(|_| problems += 1), 0);
+            let is_there = [link(1, 4, 1), link(1, 5, 2)].contains(&known);
+            assert_eq!(problems, usize::from(!is_there), "{known:?}");
         }
     }
 }

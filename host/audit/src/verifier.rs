@@ -133,6 +133,8 @@ struct Event<'a> {
     #[serde(default)]
     known_sequence: u64,
     known_sha256: Option<&'a str>,
+    #[serde(default)]
+    known_here: bool,
     key: Option<&'a str>,
 }
 
@@ -508,12 +510,18 @@ impl Verifier {
 
     /// Notes a record, and the one that a host knew before it wrote this record.
     fn note_known(&mut self, link: Link, next: &Link, event: Option<&Event<'_>>) {
-        let known = event.and_then(Event::known);
-        let known = known.map(|known| (known, self.problem(Some(link.sequence), String::new())));
+        let known = event.and_then(|event| Some((event.known()?, event.known_here)));
+        let known = known.map(|(known, was_here)| {
+            (
+                known,
+                was_here,
+                self.problem(Some(link.sequence), String::new()),
+            )
+        });
         if let Some(records) = &mut self.known {
             records.note(next);
-            if let Some((known, place)) = known {
-                records.require(known, place);
+            if let Some((known, was_here, place)) = known {
+                records.require(known, was_here, place);
             }
         }
     }

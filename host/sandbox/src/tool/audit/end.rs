@@ -123,13 +123,13 @@ fn has_whole_record(tail: &[u8], start: u64) -> bool {
 /// that `is_start` accepts if `start` is `None`.
 ///
 /// `is_start` gets a record, its link, and whether it is the first record of the file. `other` gets
-/// each later record that does not belong to the chain, and its link.
+/// each record that does not belong to the chain, its link, and whether the chain has begun.
 pub(super) fn follow_chain(
     file: &File,
     size: u64,
     start: Option<LastRecord>,
     mut is_start: impl FnMut(&[u8], Link, bool) -> bool,
-    mut other: impl FnMut(&[u8], Link),
+    mut other: impl FnMut(&[u8], Link, bool),
 ) -> io::Result<FoundChain> {
     let from = start.as_ref().map_or(0, |start| start.line.end);
     let mut found = FoundChain {
@@ -151,9 +151,10 @@ pub(super) fn follow_chain(
                 next: link.next_after(record),
                 line,
             });
-        } else if found.last.is_some() {
-            found.has_others = true;
-            other(record, link);
+        } else {
+            let has_begun = found.last.is_some();
+            found.has_others |= has_begun;
+            other(record, link, has_begun);
         }
     })?;
     Ok(found)
@@ -486,7 +487,8 @@ mod tests {
                 next: link(1),
                 line: 0..lines[0].len() as u64 - 1,
             };
-            let found = follow_chain(&file, size, Some(first), |_, _, _| false, |_, _| ()).unwrap();
+            let found =
+                follow_chain(&file, size, Some(first), |_, _, _| false, |_, _, _| ()).unwrap();
             let last = found.last.unwrap();
             assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
             assert_eq!(found.has_others, has_others);
@@ -496,7 +498,7 @@ mod tests {
                 size,
                 None,
                 |_, candidate, _| candidate == link(1),
-                |_, _| (),
+                |_, _, _| (),
             )
             .unwrap();
             assert_eq!(found.last.as_ref(), Some(&last));
@@ -505,7 +507,7 @@ mod tests {
                 size,
                 None,
                 |_, candidate, _| candidate == last.next,
-                |_, _| (),
+                |_, _, _| (),
             )
             .unwrap();
             assert_eq!(found.last, None);
@@ -518,7 +520,7 @@ mod tests {
         let text = ["x".repeat(TAIL_BYTES as usize), record.clone()].concat();
         let (file, size) = (file(&text), text.len() as u64);
         assert_eq!(
-            follow_chain(&file, size, None, |_, _, _| true, |_, _| ())
+            follow_chain(&file, size, None, |_, _, _| true, |_, _, _| ())
                 .unwrap()
                 .last,
             None

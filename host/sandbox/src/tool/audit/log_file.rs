@@ -43,6 +43,10 @@ const MAX_LOCKED_BYTES: u64 = 8 << 20;
 /// record. Guards against: a sparse file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
+/// The maximum number of signatures that are checked when a file is read. Guards against: lines that
+/// only look signed.
+const MAX_SIGNATURES: usize = 1_000;
+
 /// The maximum number of records in [`LogFile::joined_from`]. Beyond it, this process continues its
 /// own chain. Guards against: a log that is replaced again and again.
 const MAX_JOINED: usize = 16;
@@ -73,6 +77,8 @@ pub(super) struct LogFile {
     last: Option<Range<u64>>,
     /// The file's size when this process last looked for records of others.
     followed_size: u64,
+    /// True while this process cannot look for records of others.
+    cannot_follow: bool,
     /// For each time that this process joined the file's chain without finding the last record that
     /// it knew: the link after that record. The next batch names them.
     joined_from: Vec<Link>,
@@ -131,6 +137,7 @@ impl LogFile {
             next: Link::FIRST,
             last: None,
             followed_size: UNKNOWN_SIZE,
+            cannot_follow: false,
             joined_from: Vec::new(),
             unfollowed: None,
             written: 0,
@@ -243,8 +250,10 @@ impl LogFile {
                 let end = read_end(&log.file, size, log.last.as_ref())?;
                 log.catch_up(end)?
             };
-            for own_next in log.joined_from.iter().chain(&log.unfollowed) {
-                batch.add(to_json(&EventRecord::joined(*own_next))?, Link::seal);
+            let joined = log.joined_from.iter().map(|known| (*known, false));
+            let unfollowed = log.unfollowed.map(|known| (known, true));
+            for (known, was_here) in joined.chain(unfollowed) {
+                batch.add(to_json(&EventRecord::joined(known, was_here))?, Link::seal);
             }
             add(&mut batch)?;
             log.write(batch)
@@ -270,16 +279,22 @@ impl LogFile {
         let is_other = |other| matches!(other, Some(other) if other != self.identity);
         let has_size = |size| size == self.size || size == self.followed_size;
         // Without a file, the next record creates one.
-        self.identity_on_disk().is_ok_and(is_other) || !self.size_on_disk().is_ok_and(has_size)
+        self.identity_on_disk().is_ok_and(is_other)
+            || !self.size_on_disk().is_ok_and(has_size)
+            || !self.joined_from.is_empty()
     }
 
     /// Opens the file that has the log's name now, if it is another file, and reads what other
     /// processes have appended. Their records can then not be removed unnoticed while this process
     /// runs. Errors go to the host's log only.
     pub(super) fn follow(&mut self) {
-        if let Err(error) = self.try_follow() {
-            tracing::debug!("cannot follow the audit log yet: {error}");
+        let followed = self.try_follow();
+        if let Err(error) = &followed
+            && !self.cannot_follow
+        {
+            tracing::error!("cannot read what other processes write to the audit log: {error}");
         }
+        self.cannot_follow = followed.is_err();
     }
 
     fn try_follow(&mut self) -> io::Result<()> {
@@ -288,18 +303,18 @@ impl LogFile {
             self.with_lock(Self::reopen_if_renamed)?;
         }
         let size = self.size_on_disk()?;
+        let mut must_sign = !self.joined_from.is_empty();
         if size != self.size && size != self.followed_size {
+            // After a checkpoint, nobody reads these bytes again.
+            must_sign |= unread(size, self.last.as_ref()) > MAX_LOCKED_BYTES;
+            let end = read_end(&self.file, size, self.last.as_ref())?;
+            self.read_changes(end)?;
             self.followed_size = size;
-            // The next record reads more.
-            if unread(size, self.last.as_ref()) <= MAX_LOCKED_BYTES {
-                let end = read_end(&self.file, size, self.last.as_ref())?;
-                self.read_changes(end)?;
-            }
         }
-        if self.joined_from.is_empty() {
-            return Ok(());
+        if must_sign || !self.joined_from.is_empty() {
+            self.checkpoint()?;
         }
-        self.checkpoint()
+        Ok(())
     }
 
     /// Opens or creates the file with the log's name, unless it is the open file.
@@ -377,14 +392,18 @@ impl LogFile {
                 self.joined_from.len() < MAX_JOINED && self.vouches_for_file(line, link, is_first);
             joins
         };
-        let mut unfollowed = None;
-        let others = |line: &[u8], link: Link| {
+        // The last ones before and after the chain begins.
+        let (mut unfollowed, mut signatures) = ([None; 2], 0);
+        let others = |line: &[u8], link: Link, has_begun: bool| {
             let signer = self.signer.as_ref();
+            let signer = signer.filter(|_| signatures < MAX_SIGNATURES);
+            signatures += usize::from(SignedLine::parse(line).is_some());
             if signer.is_some_and(|signer| signer.has_signed(line)) {
-                unfollowed = Some(link.next_after(line));
+                unfollowed[usize::from(has_begun)] = Some(link.next_after(line));
             }
         };
         let chain = end::follow_chain(&self.file, size, known, is_start, others)?;
+        let unfollowed = unfollowed[usize::from(chain.last.is_some())];
         self.unfollowed = unfollowed.or(self.unfollowed);
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
@@ -853,30 +872,33 @@ mod tests {
 
     #[test]
     fn names_signed_records_that_do_not_follow_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        let (mut one, mut other) = (open_signed(&path), open_signed(&path));
-        append(&mut one);
-        let size = one.size_on_disk().unwrap();
-        append_call(&mut other, "other");
-        // Somebody removes the record, so `one` continues where `other` did.
-        one.file.set_len(size).unwrap();
-        append(&mut one);
-        append(&mut one);
-        one.checkpoint().unwrap();
-        other.follow();
-        assert_eq!(other.unfollowed, Some(one.next));
-        assert!(!other.has_known_record());
-        // The records of `one` go too.
-        one.file.set_len(size).unwrap();
-        other.finish();
-        assert_eq!(other.unfollowed, None);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let known = skillhost_skills::text::digest::hex(&one.next.previous);
-        assert!(
-            text.contains(&format!("\"known_sha256\":\"{known}\"")),
-            "{text}"
-        );
+        for calls in [0, 5] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            let (mut one, mut other) = (open_signed(&path), open_signed(&path));
+            append(&mut one);
+            let size = one.size_on_disk().unwrap();
+            append_call(&mut other, "other");
+            other.checkpoint().unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            // Somebody removes the records, so `one` continues where `other` did. Its records are
+            // shorter than those, or longer.
+            one.file.set_len(size).unwrap();
+            for _ in 0..calls {
+                append(&mut one);
+            }
+            one.checkpoint().unwrap();
+            other.follow();
+            assert_eq!(other.unfollowed, Some(one.next));
+            // Then the records of `other` take the place of those of `one`.
+            std::fs::write(&path, &text).unwrap();
+            other.finish();
+            assert_eq!(other.unfollowed, None);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let known = skillhost_skills::text::digest::hex(&one.next.previous);
+            let known = format!("\"known_sha256\":\"{known}\",\"known_here\":true");
+            assert!(text.contains(&known), "{calls}: {text}");
+        }
     }
 
     #[test]

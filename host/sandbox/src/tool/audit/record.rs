@@ -253,6 +253,9 @@ pub(super) struct EventRecord<'a> {
     /// SHA-256 of that record's line.
     #[serde(skip_serializing_if = "Option::is_none")]
     known_sha256: Option<String>,
+    /// True if that record was in this file.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    known_here: bool,
     /// The id of the key of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
@@ -274,6 +277,7 @@ impl<'a> EventRecord<'a> {
             known_chain: None,
             known_sequence: None,
             known_sha256: None,
+            known_here: false,
             key: None,
             process: None,
         }
@@ -291,12 +295,13 @@ impl<'a> EventRecord<'a> {
     }
 
     /// Creates a record with the current time. `own_next` is the link after the last record that
-    /// the process knew.
-    pub(super) fn joined(own_next: Link) -> Self {
+    /// the process knew. `was_here` means that this record was in the same file.
+    pub(super) fn joined(own_next: Link, was_here: bool) -> Self {
         Self {
             known_chain: Some(hex(&own_next.chain)),
             known_sequence: Some(own_next.sequence.saturating_sub(1)),
             known_sha256: Some(hex(&own_next.previous)),
+            known_here: was_here,
             ..Self::new(JOINED)
         }
     }

@@ -141,7 +141,13 @@ impl SignedLog {
 
     /// Returns whether [`Self::follow`] has something to do.
     pub(super) fn has_changed(&self) -> bool {
-        self.file.as_ref().is_some_and(LogFile::has_changed)
+        self.file.as_ref().is_some_and(LogFile::has_changed) || self.is_overdue()
+    }
+
+    /// Returns whether a checkpoint is due for which no timer runs. Writing some of a batch can fail.
+    fn is_overdue(&self) -> bool {
+        let is_over = |due: Instant| Instant::now() > due + FOLLOW_INTERVAL;
+        self.limits.is_some() && self.unsigned > 0 && self.due.is_none_or(is_over)
     }
 
     /// Opens the file that has the log's name now, if it is another file, and reads what other
@@ -149,6 +155,9 @@ impl SignedLog {
     pub(super) fn follow(&mut self) {
         if let Some(file) = &mut self.file {
             file.follow();
+        }
+        if self.is_overdue() {
+            self.checkpoint();
         }
     }
 

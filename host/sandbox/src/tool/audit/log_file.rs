@@ -82,9 +82,10 @@ pub(super) struct LogFile {
     /// For each time that this process joined the file's chain without finding the last record that
     /// it knew: the link after that record. The next batch names them.
     joined_from: Vec<Link>,
-    /// The link after the last record with this process's key that does not follow its own. The next
-    /// batch names it too, so that `verify` finds out if it was removed.
-    unfollowed: Option<Link>,
+    /// The link after the last record with this process's key that does not follow its own, and whether
+    /// the record was in this file. The next batch names it too, so that `verify` finds out if it was
+    /// removed.
+    unfollowed: Option<(Link, bool)>,
     /// The size of the file after the last attempt to write to it, under the lock. If writing failed,
     /// the records up to here are complete.
     written: u64,
@@ -251,8 +252,7 @@ impl LogFile {
                 log.catch_up(end)?
             };
             let joined = log.joined_from.iter().map(|known| (*known, false));
-            let unfollowed = log.unfollowed.map(|known| (known, true));
-            for (known, was_here) in joined.chain(unfollowed) {
+            for (known, was_here) in joined.chain(log.unfollowed) {
                 batch.add(to_json(&EventRecord::joined(known, was_here))?, Link::seal);
             }
             add(&mut batch)?;
@@ -281,7 +281,7 @@ impl LogFile {
         // Without a file, the next record creates one.
         self.identity_on_disk().is_ok_and(is_other)
             || !self.size_on_disk().is_ok_and(has_size)
-            || !self.joined_from.is_empty()
+            || self.signer.is_some() && !self.joined_from.is_empty()
     }
 
     /// Opens the file that has the log's name now, if it is another file, and reads what other
@@ -345,6 +345,7 @@ impl LogFile {
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
         (self.has_reported, self.followed_size) = (false, UNKNOWN_SIZE);
         let last = self.last.take();
+        self.unfollowed = self.unfollowed.map(|(known, _)| (known, false));
         self.read_changes(end)?;
         // Nobody else signs the end of the chain that this process leaves.
         if self.next.chain != own_next.chain
@@ -404,7 +405,7 @@ impl LogFile {
         };
         let chain = end::follow_chain(&self.file, size, known, is_start, others)?;
         let unfollowed = unfollowed[usize::from(chain.last.is_some())];
-        self.unfollowed = unfollowed.or(self.unfollowed);
+        self.unfollowed = unfollowed.map(|known| (known, true)).or(self.unfollowed);
         let has_misplaced = match &chain.last {
             Some(_) => chain.has_others,
             None => end.find_last(&self.file)?.is_some(),
@@ -889,7 +890,7 @@ mod tests {
             }
             one.checkpoint().unwrap();
             other.follow();
-            assert_eq!(other.unfollowed, Some(one.next));
+            assert_eq!(other.unfollowed, Some((one.next, true)));
             // Then the records of `other` take the place of those of `one`.
             std::fs::write(&path, &text).unwrap();
             other.finish();

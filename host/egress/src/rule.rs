@@ -239,30 +239,7 @@ impl HostPattern {
 
 /// Returns whether a path matches a pattern, however a server reads the path.
 pub(crate) fn matches(pattern: &NormalPath, path: &NormalPath) -> bool {
-    matches_path(&pattern.text, &path.text)
-        && matches_path(&pattern.decoded, &path.decoded)
-        && stars_hide_nothing(&pattern.text, &path.text)
-}
-
-/// Returns whether no segment that an inner `*` of a pattern matches hides a character that ends it.
-/// Servers decode more or less, so they would find the end of the segment at other places.
-fn stars_hide_nothing(pattern: &str, path: &str) -> bool {
-    let (start, is_prefix) = match pattern.strip_suffix('*') {
-        Some(start) => (start, true),
-        None => (pattern, false),
-    };
-    let last = start.split('/').count() - 1;
-    let segments = start.split('/').zip(path.split('/')).enumerate();
-    let mut with_star = segments.filter(|(_, (pattern, _))| pattern.contains('*'));
-    with_star.all(|(number, (_, segment))| {
-        // What the final `*` matches is not compared.
-        let ends = if is_prefix && number == last {
-            &ENDS[..]
-        } else {
-            &['/']
-        };
-        decode_fully(segment).is_ok_and(|decoded| !decoded.contains(ends))
-    })
+    matches_path(&pattern.text, &path.text) && matches_path(&pattern.decoded, &path.decoded)
 }
 
 /// Returns whether a reading of a path matches that of a pattern.
@@ -287,8 +264,9 @@ fn matches_path(pattern: &str, path: &str) -> bool {
 
 /// Returns whether a segment matches a pattern. With `is_prefix`, the segment may also be longer.
 fn matches_segment(pattern: &str, segment: &str, is_prefix: bool) -> bool {
-    // What a rule has after the `*` would not count on some servers.
-    let may_skip = |text: &str| !text.contains(ENDS);
+    // Servers decode more or less. If the skipped text hid such a character, what the rule has after
+    // the `*` would not count on some of them.
+    let may_skip = |text: &str| decode_fully(text).is_ok_and(|text| !text.contains(ENDS));
     if pattern == "*" && !is_prefix {
         return !segment.trim().is_empty() && may_skip(segment);
     }

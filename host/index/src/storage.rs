@@ -168,7 +168,7 @@ mod tests {
     use crate::MemoryIndex;
     use crate::allowed::AllowedSkills;
     use crate::tests::{open, write_skill};
-    use crate::update::update;
+    use crate::update::{IndexLimits, update};
 
     const SKILLS: usize = MAX_UNSAVED + 20;
 
@@ -253,14 +253,51 @@ mod tests {
     }
 
     #[test]
+    fn loads_a_full_index_with_changed_skills() {
+        let root = tempfile::tempdir().unwrap();
+        write_many(root.path());
+        let storage = Arc::<MemoryStorage>::default();
+        let saved = MemoryIndex::build_now(&open(root.path()));
+        saved.set_storage(Arc::clone(&storage) as _);
+        saved.shared.save(one_minute_later());
+        let bytes = saved.shared.read().store.bytes();
+        for (limit, skills) in [
+            (bytes, SKILLS),
+            (bytes - bytes / 16, SKILLS),
+            (bytes / 2, 0),
+        ] {
+            let limits = IndexLimits {
+                bodies: limit,
+                skills: limit,
+            };
+            let index = MemoryIndex {
+                shared: Arc::new(Shared {
+                    limits,
+                    ..Shared::default()
+                }),
+                ..MemoryIndex::new()
+            };
+            index.set_storage(Arc::clone(&storage) as _);
+            index.shared.load();
+            assert_eq!(
+                index.shared.read().store.len(),
+                skills,
+                "{limit} of {bytes}"
+            );
+        }
+    }
+
+    #[test]
     fn reads_recently_changed_skills_again() {
         let root = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
         write_many(root.path());
         let catalog = open(root.path());
         let storage = Arc::<MemoryStorage>::default();
-        let index = MemoryIndex::new();
+        let index = MemoryIndex::build_now(&catalog);
         index.set_storage(Arc::clone(&storage) as _);
-        assert!(update(&index.shared, &catalog, &|| false));
+        // As if writing and reading had taken a second at most.
+        index.shared.save(now + Duration::from_secs(1));
         assert_eq!(changed(&loaded(&storage), &catalog).len(), SKILLS);
         // A skill is also read again if its SKILL.md was removed or became unreadable.
         let file = |number: usize| root.path().join(name(number)).join("SKILL.md");

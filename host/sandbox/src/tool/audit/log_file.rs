@@ -305,7 +305,7 @@ impl LogFile {
         let size = self.size_on_disk()?;
         let mut must_sign = !self.joined_from.is_empty();
         if size != self.size && size != self.followed_size {
-            // After a checkpoint, nobody reads these bytes again.
+            // A checkpoint ends them, so that they are not read again.
             must_sign |= unread(size, self.last.as_ref()) > MAX_LOCKED_BYTES;
             let end = read_end(&self.file, size, self.last.as_ref())?;
             self.read_changes(end)?;

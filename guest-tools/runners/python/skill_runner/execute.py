@@ -174,11 +174,10 @@ class _ExitHook:
             status = self.index(status)
             if not -(1 << 31) <= status < 1 << 31:
                 raise OverflowError("Python int too large to convert to C int")
+            self.code = status
             # It would report each `ScriptExit` that C code ignores.
             sys.unraisablehook = lambda _: None
-            # At the limit of the recursion this fails, and the script can call `os._exit` again.
             self.arm()
-            self.code = status
         raise ScriptExit
 
     def arm(self):

@@ -163,6 +163,7 @@ class _ExitHook:
 
     def __init__(self):
         self.code = None
+        self.is_armed = False
         # A script can replace these functions.
         self.index = operator.index
         self.monitoring = types.SimpleNamespace(**vars(sys.monitoring))
@@ -177,6 +178,7 @@ class _ExitHook:
             self.code = status
             # It would report each `ScriptExit` that C code ignores.
             sys.unraisablehook = lambda _: None
+            # At the limit of the recursion this fails, so `finally` blocks still run.
             self.arm()
         raise ScriptExit
 
@@ -187,6 +189,7 @@ class _ExitHook:
         self.monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
         self.monitoring.register_callback(self.MONITORING_TOOL, line, self.on_line)
         self.monitoring.set_events(self.MONITORING_TOOL, line)
+        self.is_armed = True
 
     def on_line(self, code, line):
         if not code.co_filename.startswith(RUNNER_FOLDER):
@@ -194,7 +197,7 @@ class _ExitHook:
 
     def disarm(self):
         """Lets code run again."""
-        if self.code is not None:
+        if self.is_armed:
             self.monitoring.set_events(self.MONITORING_TOOL, 0)
 
 

@@ -46,6 +46,14 @@ elif how == "frames":
         os._exit(8)
 
     last_frame()
+elif how == "deep":
+    def deeper(depth):
+        try:
+            deeper(depth + 1)
+        except RecursionError:
+            os._exit(10)
+
+    deeper(0)
 elif how == "monitored":
     # Python before 3.12 has no monitoring.
     for tool in range(6) if hasattr(sys, "monitoring") else []:

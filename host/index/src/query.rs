@@ -181,15 +181,22 @@ struct UnknownWord<'w, 't> {
     word: &'w str,
     /// `None` if the word is too long to be compared.
     mistyped: Option<MistypedWord>,
-    max_distance: usize,
+    /// The closest terms so far. All are equally close.
+    closeness: Closeness,
+    /// The most frequent of the closest terms, best first.
     similar: Vec<SimilarTerm<'t>>,
+}
+
+/// How a term differs from an unknown word. The smallest is the closest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Closeness {
+    distance: usize,
+    has_other_first_letter: bool,
 }
 
 /// A term that an unknown word may be a typo of. The best term is the smallest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SimilarTerm<'t> {
-    distance: usize,
-    has_other_first_letter: bool,
     /// The fewer skills contain the term, the larger this number is.
     rarity: u32,
     term: &'t str,
@@ -225,43 +232,51 @@ impl<'w, 't> UnknownWord<'w, 't> {
         Self {
             word,
             mistyped: MistypedWord::new(word),
-            max_distance: if word.len() <= 5 { 1 } else { 2 },
+            closeness: Closeness {
+                distance: if word.len() <= 5 { 1 } else { 2 },
+                has_other_first_letter: true,
+            },
             similar: Vec::new(),
         }
     }
 
-    /// Adds a term if the word may be a typo of it.
+    /// Adds a term if the word may be a typo of it, and no better terms were found.
     fn add_if_similar(&mut self, term: &'t str, postings: &Postings, skills: &AllowedSkills<'_>) {
-        let max_distance = self.max_distance;
+        let max_distance = self.closeness.distance;
         let mistyped = self.mistyped.as_ref();
         let mistyped = mistyped
             .filter(|word| word.may_be_within(max_distance, term.len(), postings.letters()));
-        let distance = mistyped.and_then(|word| word.distance(term));
-        if let Some(distance) = distance.filter(|distance| *distance <= max_distance) {
-            let count = skills.count_in(postings);
-            if count > 0 {
-                self.similar.push(SimilarTerm {
-                    distance,
-                    has_other_first_letter: self.word.as_bytes().first() != term.as_bytes().first(),
-                    rarity: u32::MAX - count,
-                    term,
-                });
-            }
+        let Some(distance) = mistyped.and_then(|word| word.distance(term)) else {
+            return;
+        };
+        let closeness = Closeness {
+            distance,
+            has_other_first_letter: self.word.as_bytes().first() != term.as_bytes().first(),
+        };
+        if closeness > self.closeness {
+            return;
         }
+        let count = skills.count_in(postings);
+        if count == 0 {
+            return;
+        }
+        if closeness < self.closeness {
+            self.closeness = closeness;
+            self.similar.clear();
+        }
+        let rarity = u32::MAX - count;
+        let new = SimilarTerm { rarity, term };
+        let position = self.similar.partition_point(|other| *other < new);
+        self.similar.insert(position, new);
+        self.similar.truncate(MAX_CORRECTIONS);
     }
 
     /// Returns the best terms.
-    fn best(mut self) -> Vec<QueryTerm> {
-        self.similar.sort_unstable();
-        let best = self.similar.first();
-        let best = best.map(|best| (best.distance, best.has_other_first_letter));
-        let terms = self
-            .similar
-            .iter()
-            .take_while(|term| Some((term.distance, term.has_other_first_letter)) == best);
-        let terms = terms.take(MAX_CORRECTIONS).map(|similar| QueryTerm {
+    fn best(self) -> Vec<QueryTerm> {
+        let weight = CORRECTION_WEIGHTS[self.closeness.distance.saturating_sub(1).min(1)];
+        let terms = self.similar.into_iter().map(|similar| QueryTerm {
             term: similar.term.to_owned(),
-            weight: CORRECTION_WEIGHTS[similar.distance.saturating_sub(1).min(1)],
+            weight,
             written: String::new(),
         });
         terms.collect()

@@ -53,7 +53,7 @@ pub fn replace_with<E: From<io::Error>>(
             .mode(if replaced.is_some() { 0o600 } else { mode })
             .open(&unfinished)?;
         if let Some(old) = replaced {
-            keep_group_and_mode(&file, &old)?;
+            keep_owner_and_mode(&file, &old)?;
         }
         let mut file = BufWriter::new(file);
         write(&mut file)?;
@@ -68,10 +68,13 @@ pub fn replace_with<E: From<io::Error>>(
     written
 }
 
-/// Gives a file the group and the mode of another. If it cannot have the group, its own group gets
-/// the rights of all others.
-fn keep_group_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+/// Gives a file the owner, the group and the mode of another. Only root can change the owner. If
+/// the file cannot have the group, its own group gets the rights of all others.
+fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     let new = file.metadata()?;
+    if new.uid() != old.uid() {
+        let _ = fchown(file, Some(old.uid()), None);
+    }
     let mut mode = old.mode() & 0o777;
     if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
         mode = mode & 0o707 | (mode & 0o007) << 3;
@@ -96,6 +99,23 @@ mod tests {
             let found = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(found & 0o777, mode, "{found:o}");
         }
+    }
+
+    #[test]
+    fn keeps_owner_and_group_of_replaced_file() {
+        if !rustix::process::geteuid().is_root() {
+            return; // Only root can change owners; CI runs as root.
+        }
+        const OWNER: u32 = 54_321;
+        const GROUP: u32 = 54_322;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        replace(&path, b"old", 0o600).unwrap();
+        std::os::unix::fs::chown(&path, Some(OWNER), Some(GROUP)).unwrap();
+        replace(&path, b"new", 0o644).unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid()), (OWNER, GROUP));
+        assert_eq!(found.mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use skillhost_skills::text::digest::sha256_hex;
 
 use super::rollback::{make_writable, updated_skill_user, updated_user};
 use super::state::State;
-use super::{User, lock_value, needs, versioned_component};
+use super::{REPORT, User, lock_value, needs, versioned_component};
 use crate::needs::with_section;
 use crate::support::registry::{Answer, answer};
 
@@ -439,6 +439,23 @@ fn changed_locks_of_skills_are_refused() {
         ],
     );
     assert_eq!(user.read_skill().code, 0);
+}
+
+#[test]
+fn lock_file_gives_skill_no_version() {
+    let user = User::new();
+    user.push_skill(&[("SKILL.md", REPORT)], None);
+    user.add_skill();
+    user.run_ok(READ);
+    edit(
+        &user,
+        "skillhost.lock",
+        "size = ",
+        "version = \"2.1\"\nsize = ",
+    );
+    let error = user.run_err(4, READ);
+    let expected = "the manifest of the skill `report` has another version than the lock file";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -377,9 +377,13 @@ pub(crate) fn verify(
         layer.size,
         locked.size
     );
-    let version = manifest.version()?;
+    let is_same_version = match (kind, manifest.version()?) {
+        // The component itself may have a version.
+        (PackageKind::Component, None) => true,
+        (_, version) => version == locked.version.as_deref(),
+    };
     ensure!(
-        version.is_none() || version == locked.version.as_deref(),
+        is_same_version,
         "the manifest of the {kind} `{name}` has another version than the lock file; \
          `skillhost update {name}` locks it again"
     );

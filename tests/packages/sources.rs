@@ -1,6 +1,7 @@
 //! Skills from git repositories, sites and lock files of other programs.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::sync::mpsc;
@@ -265,13 +266,17 @@ fn lock_file_of_another_program_is_imported() {
 #[test]
 fn git_trusts_only_named_certificate_authorities() {
     let user = User::new();
-    // Replaces git: prints the options that name certificate authorities, and lists the folder
-    // that `http.sslCAPath` names.
-    let git = "for option; do case $option in\n\
-               http.sslCAInfo=*) echo \"$option\";;\n\
-               http.sslCAPath=*) echo \"$option\"; ls -A \"${option#*=}\";;\n\
-               esac; done >&2; exit 1";
-    user.program.script("bin/git", git);
+    // Replaces git: compares the file that `http.sslCAInfo` names, and lists the folder that
+    // `http.sslCAPath` names.
+    let file = user.path("ca.pem");
+    let git = format!(
+        "for option; do case $option in\n\
+         http.sslCAInfo=*) cmp \"${{option#*=}}\" {} && echo sslCA is the file;;\n\
+         http.sslCAPath=*) echo folder:; ls -A \"${{option#*=}}\";;\n\
+         esac; done >&2; exit 1",
+        file.display()
+    );
+    user.program.script("bin/git", &git);
     let certificate_authority =
         rcgen::generate_simple_self_signed(["git.example".to_owned()]).unwrap();
     user.program
@@ -294,15 +299,15 @@ fn git_trusts_only_named_certificate_authorities() {
     };
     assert!(!stderr_of_add(&[]).contains("sslCA"));
     let with_file = stderr_of_add(&["--ca-file", "ca.pem"]);
-    let file = format!(
-        "http.sslCAInfo={}; http.sslCAPath=",
-        user.path("ca.pem").display()
-    );
-    let (_, after_path_option) = with_file
-        .split_once(&file)
-        .unwrap_or_else(|| panic!("{with_file}"));
     // The error joins git's lines with `; `. The next line would be an entry of the folder.
-    assert!(!after_path_option.contains("; "), "{with_file}");
+    assert!(
+        with_file.ends_with("sslCA is the file; folder:\n"),
+        "{with_file}"
+    );
+    // Other users could add an authority.
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    let refused = stderr_of_add(&["--ca-file", "ca.pem"]);
+    assert!(refused.contains("set its mode to 0644"), "{refused}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl PushCommand {
             terminal::complain("`--dry-run` reviews a component; `skillhost check` checks a skill");
             return Ok(Exit::Usage);
         }
-        let mut registry = Registry::new(&reference, &self.registry.settings()?)?.for_push();
+        let mut registry = Registry::new(&reference, &self.registry.settings(&trust)?)?.for_push();
         if component.is_dir() {
             let pushed = skill::push(&mut registry, &reference, &component, key.as_ref())?;
             print(&reference, "files", &pushed)?;

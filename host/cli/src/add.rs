@@ -71,7 +71,8 @@ impl AddCommand {
                 return Ok(Exit::Usage);
             }
         };
-        let mut project = Project::open(&options, self.registry.settings()?)?;
+        let mut project =
+            Project::open(&options, self.registry.settings(&options.trust_settings())?)?;
         let (source, request) = match named {
             Some(source) => (source, None),
             None => {
@@ -129,7 +130,8 @@ impl AddCommand {
     /// Adds the skills of another program's lock file, and reports those that it cannot add.
     fn import(&self, file: &Path, options: &CommonOptions) -> anyhow::Result<Exit> {
         let skills = read_foreign_lock(file)?;
-        let mut project = Project::open(options, self.registry.settings()?)?;
+        let mut project =
+            Project::open(options, self.registry.settings(&options.trust_settings())?)?;
         let others = open_catalog(&project.settings.host)?;
         let mut exit = Exit::Ok;
         for ForeignSkill { name, source } in skills {

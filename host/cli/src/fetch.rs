@@ -22,7 +22,8 @@ pub(crate) struct FetchCommand {
 impl FetchCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
-        let mut project = Project::open(&options, self.registry.settings()?)?;
+        let mut project =
+            Project::open(&options, self.registry.settings(&options.trust_settings())?)?;
         project.warn_if_empty();
         // From now on, `store clean` keeps what is fetched.
         let store_lock = project.store.lock()?;

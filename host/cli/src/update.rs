@@ -34,7 +34,8 @@ pub(crate) struct UpdateCommand {
 impl UpdateCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
-        let mut project = Project::open(&options, self.registry.settings()?)?;
+        let mut project =
+            Project::open(&options, self.registry.settings(&options.trust_settings())?)?;
         let packages = project.settings.packages.clone();
         let is_known = |name: &String| {
             packages.sources.contains_key(name) || packages.skills.contains_key(name)

@@ -16,6 +16,7 @@ use http::header::{
 use http::{Method, Request, Response, StatusCode, Uri};
 use serde::Deserialize;
 use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
 use ureq::Body;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::transport::DefaultConnector;
@@ -82,13 +83,14 @@ pub struct RegistrySettings {
 #[derive(Debug, Clone)]
 pub struct Authorities {
     roots: RootCerts,
-    file: PathBuf,
+    /// The text of the file, for git.
+    pem: Arc<[u8]>,
 }
 
 impl RegistrySettings {
-    /// Returns the file of the certificate authorities, so that git can read it.
-    pub(crate) fn authorities_file(&self) -> Option<&Path> {
-        self.authorities.as_ref().map(|it| &*it.file)
+    /// Returns the certificate authorities in PEM.
+    pub(crate) fn authorities_pem(&self) -> Option<&[u8]> {
+        self.authorities.as_ref().map(|it| &*it.pem)
     }
 }
 
@@ -97,10 +99,11 @@ impl Authorities {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or has no certificate.
-    pub fn read(file: &Path) -> anyhow::Result<Self> {
+    /// If the file cannot be read, others can change it, or it has no certificate.
+    pub fn read(file: &Path, trust: &Trust) -> anyhow::Result<Self> {
         let read = || -> anyhow::Result<Self> {
-            let bytes = named_file::read(file, MAX_AUTHORITIES_BYTES)?;
+            let opened = named_file::open_public(file, trust, trust.opener())?;
+            let bytes = named_file::read_all(opened, MAX_AUTHORITIES_BYTES)?;
             let mut found: Vec<Certificate<'static>> = Vec::new();
             for item in parse_pem(&bytes) {
                 if let PemItem::Certificate(certificate) = item? {
@@ -110,7 +113,7 @@ impl Authorities {
             ensure!(!found.is_empty(), "the file has no certificate in PEM");
             Ok(Self {
                 roots: RootCerts::new_with_certs(&found),
-                file: std::path::absolute(file)?,
+                pem: bytes.into(),
             })
         };
         read().with_context(|| {

@@ -44,6 +44,9 @@ const TIME: Duration = Duration::from_secs(300);
 /// The seconds for which a connection may stay slower than [`MIN_BYTES_PER_SECOND`].
 const SLOW_SECONDS: u32 = 60;
 
+/// The name of the file of certificate authorities in a temporary repository.
+const AUTHORITIES: &str = "authorities.pem";
+
 /// The name of an empty folder, in which libcurl finds no certificate authorities.
 ///
 /// libcurl trusts the authorities in a file and also those in a folder, by default the system's.
@@ -289,7 +292,9 @@ impl TemporaryRepository {
             "transfer.fsckObjects=true",
         ];
         options.extend(fixed.map(str::to_owned));
-        if let Some(file) = settings.authorities_file() {
+        if let Some(pem) = settings.authorities_pem() {
+            let file = folder.path().join(AUTHORITIES);
+            fs::write(&file, pem).context("cannot write a temporary file")?;
             let empty = folder.path().join(NO_AUTHORITIES);
             fs::create_dir(&empty).context("cannot make a temporary folder")?;
             options.push(format!("http.sslCAInfo={}", file.display()));

@@ -640,7 +640,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
         service.authority
     );
     let mut setup = Setup::with(registry);
-    setup.settings.authorities = Some(crate::Authorities::read(&file).unwrap());
+    setup.settings.authorities = Some(crate::Authorities::read(&file, &Trust::new()).unwrap());
     // The user has credentials for both, but the service is not at the registry's origin.
     let auths = json!({
         &setup.registry.authority: {"auth": STANDARD.encode("acme:secret")},

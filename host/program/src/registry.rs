@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use skillhost::Trust;
 use skillhost_packages::{Authorities, BlobProgress, RegistrySettings};
 
 use crate::options::credential_files;
@@ -28,8 +29,9 @@ impl RegistryArguments {
     /// # Errors
     ///
     /// Fails if the file of certificate authorities cannot be used.
-    pub fn settings(&self) -> anyhow::Result<RegistrySettings> {
-        let authorities = self.ca_file.as_deref().map(Authorities::read);
+    pub fn settings(&self, trust: &Trust) -> anyhow::Result<RegistrySettings> {
+        let authorities = self.ca_file.as_deref();
+        let authorities = authorities.map(|file| Authorities::read(file, trust));
         Ok(RegistrySettings {
             credentials: credential_files(),
             authorities: authorities.transpose()?,

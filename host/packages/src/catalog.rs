@@ -7,6 +7,7 @@ use serde::Deserialize;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
+use crate::quote::quote_toml_error;
 use crate::reference::Reference;
 
 /// The maximum size of a catalog, in bytes.
@@ -56,7 +57,7 @@ pub fn read_catalog(path: &Path, trust: &Trust) -> anyhow::Result<Vec<OfferedPac
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<OfferedPackage>> {
-    let raw: RawCatalog = toml::from_str(text)?;
+    let raw: RawCatalog = toml::from_str(text).map_err(|error| quote_toml_error(text, &error))?;
     ensure!(
         raw.package.len() <= MAX_PACKAGES,
         "it has {} packages, more than {MAX_PACKAGES}",
@@ -89,6 +90,14 @@ fn parse(text: &str) -> anyhow::Result<Vec<OfferedPackage>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_quotes_no_line_of_another_file() {
+        for text in ["machine git.example password secret", "[default]\nsecret"] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
 
     const CSV: &str =
         "[[package]]\nsource = \"oci://registry.example/acme/csv:1\"\ndescription = \"Rows.\"\n";

@@ -149,7 +149,7 @@ impl FileSettings for PackageSettings {
             skills: read_sources(tables, SKILLS)?,
             rules: rules.collect::<anyhow::Result<_>>()?,
             require_signatures: tables.table(REQUIRE_SIGNATURES)?,
-            catalog: catalog.map(|file| tables.path(file)),
+            catalog: tables.optional_path(catalog)?,
             denied: read_denied(tables)?,
         })
     }
@@ -294,8 +294,8 @@ impl RawRule {
                     !keys.is_empty(),
                     "`keys` is empty, so no package would be accepted"
                 );
-                let keys = keys.into_iter().map(|key| tables.path(key)).collect();
-                Ok(RuleSigners::Keys(keys))
+                let keys = keys.into_iter().map(|key| tables.path(key));
+                Ok(RuleSigners::Keys(keys.collect::<anyhow::Result<_>>()?))
             }
             (None, Some(identity), Some(issuer)) => {
                 let rule = IdentityRule::new(SignerIdentity {
@@ -304,8 +304,10 @@ impl RawRule {
                     repository: self.repository,
                     git_ref: self.r#ref,
                 })?;
-                let root = self.root.map(|root| tables.path(root));
-                Ok(RuleSigners::Identity(rule, root))
+                Ok(RuleSigners::Identity(
+                    rule,
+                    tables.optional_path(self.root)?,
+                ))
             }
             _ => bail!("a rule needs either `keys`, or `identity` and `issuer`"),
         }

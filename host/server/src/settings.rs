@@ -163,12 +163,11 @@ impl FileSettings for HttpSettings {
             let place = tables.place(resource.span().start);
             check_address(resource.get_ref()).with_context(|| format!("{place}: `resource`"))?;
         }
-        let path = |path: Option<Spanned<PathBuf>>| path.map(|path| tables.path(path));
         Ok(Self {
-            token_file: path(raw.token_file),
-            tls_cert: path(raw.tls_cert),
-            tls_key: path(raw.tls_key),
-            tls_client_ca: path(raw.tls_client_ca),
+            token_file: tables.optional_path(raw.token_file)?,
+            tls_cert: tables.optional_path(raw.tls_cert)?,
+            tls_key: tables.optional_path(raw.tls_key)?,
+            tls_client_ca: tables.optional_path(raw.tls_client_ca)?,
             allowed_hosts: raw.allowed_hosts,
             allowed_origins: raw.allowed_origins,
             trusted_proxies: raw.trusted_proxies,

@@ -106,18 +106,20 @@ impl<'de> Visitor<'de> for ModeOrTable {
 impl CheckpointCommand {
     /// Returns the command that these words are, or `None` if there are no words. A relative path
     /// with a `/` starts at the configuration's folder.
-    fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> Option<Self> {
+    fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> anyhow::Result<Option<Self>> {
         let span = words.span();
         let mut words = words.into_inner().into_iter();
-        let name = words.next()?;
-        let mut program = tables.path(Spanned::new(span, PathBuf::from(&name)));
+        let Some(name) = words.next() else {
+            return Ok(None);
+        };
+        let mut program = tables.path(Spanned::new(span, PathBuf::from(&name)))?;
         if !name.contains('/') {
             program.path = name.into();
         }
-        Some(Self {
+        Ok(Some(Self {
             program,
             arguments: words.collect(),
-        })
+        }))
     }
 }
 
@@ -148,12 +150,13 @@ impl RawAudit {
                 "{}: `checkpoint_command` is a program and its arguments, such as [\"logger\"]",
                 tables.place(command.span().start)
             ),
-            command => command.and_then(|command| CheckpointCommand::new(command, tables)),
+            Some(command) => CheckpointCommand::new(command, tables)?,
+            None => None,
         };
         Ok(Checkpoints {
-            key_file: table.key_file.map(|path| tables.path(path)),
+            key_file: tables.optional_path(table.key_file)?,
             command,
-            socket: table.checkpoint_socket.map(|path| tables.path(path)),
+            socket: tables.optional_path(table.checkpoint_socket)?,
             limits: tables.limits()?,
         })
     }

@@ -157,7 +157,7 @@ impl RawGrant {
                      guest"
                 );
             }
-            grant = grant.secret_file(name, tables.path(secret.file).path);
+            grant = grant.secret_file(name, tables.path(secret.file)?.path);
         }
         Ok(grant.network(network))
     }

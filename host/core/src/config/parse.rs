@@ -15,7 +15,7 @@ use super::prompt::RawSearch;
 use super::raw::{
     RawConfig, RawHidden, RawNetwork, RawOffer, RawRoot, RawRootTable, RawToolSet, RawWording,
 };
-use super::source::{Reach, beyond_reach, is_within, real_path, table_in};
+use super::source::{Reach, beyond_reach, real_path, table_in};
 use super::{
     AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
     grants, limits,
@@ -75,6 +75,7 @@ impl Tables<'_> {
             anyhow::Ok((file, pin))
         });
         let tools = raw.tools.into_iter().map(|path| self.path(path));
+        let audit_file = raw.audit_file.map(|file| self.audit_file(file));
         let audit_place = raw
             .audit
             .as_ref()
@@ -87,12 +88,10 @@ impl Tables<'_> {
                 .into_iter()
                 .map(|root| self.root(root))
                 .collect::<anyhow::Result<_>>()?,
-            tools: tools
-                .map(|path| self.within_reach(path))
-                .collect::<anyhow::Result<_>>()?,
+            tools: tools.collect::<anyhow::Result<_>>()?,
             named_components: BTreeMap::new(),
             withheld_skills: BTreeSet::new(),
-            home: raw.home.map(|path| self.path(path)),
+            home: self.optional_path(raw.home)?,
             disabled_tools: raw.disabled_tools.into_iter().collect(),
             offer: match raw.offer {
                 RawOffer::Set(RawToolSet::All) => ToolSet::All,
@@ -110,7 +109,7 @@ impl Tables<'_> {
                 Some(names) => self.omitted_names(names)?,
                 None => OmittedNames::default(),
             },
-            audit_file: raw.audit_file.map(|file| self.audit_file(file)),
+            audit_file: audit_file.transpose()?,
             audit: audit.mode(),
             audit_place,
             checkpoints: audit.checkpoints(self)?,
@@ -124,8 +123,8 @@ impl Tables<'_> {
             prompt: self.limits()?,
             answers: self.limits()?,
             search_offer: raw.search.offer(),
-            ca_file: raw.network.ca_file.map(|file| self.path(file)),
-            consent_file: raw.network.consent_file.map(|file| self.path(file)),
+            ca_file: self.optional_path(raw.network.ca_file)?,
+            consent_file: self.optional_path(raw.network.consent_file)?,
             consent: self.limits()?,
             limits,
         })
@@ -140,13 +139,13 @@ impl Tables<'_> {
     }
 
     /// Returns the path of the audit log. `-` is standard error, not a path.
-    fn audit_file(&self, file: Spanned<PathBuf>) -> ConfiguredPath {
+    fn audit_file(&self, file: Spanned<PathBuf>) -> anyhow::Result<ConfiguredPath> {
         let is_stderr = file.get_ref().as_path() == Path::new("-");
-        let mut path = self.path(file);
+        let mut path = self.path(file)?;
         if is_stderr {
             path.path = PathBuf::from("-");
         }
-        path
+        Ok(path)
     }
 
     fn omitted_names(&self, names: Spanned<Vec<String>>) -> anyhow::Result<OmittedNames> {
@@ -188,8 +187,7 @@ impl Tables<'_> {
         if hidden != HiddenFolders::Skipped && depth == 1 {
             bail!("{place}: `hidden` needs a `depth` of 2 or more");
         }
-        let path = self.source.folder.join(path);
-        let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
+        let ConfiguredPath { path, place } = self.path_at(path, place)?;
         // Opening the folder checks again that it is within the configuration's folder.
         let within = match self.source.reach {
             Reach::OwnFolder => Some(real_path(self.source.folder)?),
@@ -203,18 +201,5 @@ impl Tables<'_> {
             within,
         };
         Ok(ConfiguredRoot { root, place })
-    }
-
-    /// Returns the folder, or an error if the configuration may not name it: a configuration that
-    /// was found, not named by the operator, may only name folders within its own.
-    fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
-        let ConfiguredPath { path, place } = &configured;
-        if self.source.reach == Reach::OwnFolder && !is_within(path, self.source.folder) {
-            bail!(
-                "{place}: {}",
-                beyond_reach(&format!("the folder `{}`", path.display()))
-            );
-        }
-        Ok(configured)
     }
 }

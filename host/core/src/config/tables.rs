@@ -9,7 +9,7 @@ use toml::de::{DeTable, ValueDeserializer};
 use super::ConfiguredPath;
 use super::keys::Keys;
 use super::limits;
-use super::source::{ConfigSource, table_in};
+use super::source::{ConfigSource, Reach, beyond_reach, is_within, table_in};
 use skillhost_sandbox::tool::limits::LimitSet;
 
 /// The tables of a configuration. Unknown keys were refused before, except for
@@ -40,11 +40,32 @@ impl<'a> Tables<'a> {
     }
 
     /// Returns a path with its place. A relative path starts at the configuration's folder.
-    pub fn path(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
-        ConfiguredPath {
-            place: self.place(path.span().start),
-            path: self.source.folder.join(path.into_inner()),
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path leads out of the folder of a configuration that was found and not named
+    /// with `--config`.
+    pub fn path(&self, path: Spanned<PathBuf>) -> anyhow::Result<ConfiguredPath> {
+        let place = self.place(path.span().start);
+        self.path_at(path.into_inner(), place)
+    }
+
+    /// Returns a path that may be missing. Fails as [`Tables::path`] does.
+    pub fn optional_path(
+        &self,
+        path: Option<Spanned<PathBuf>>,
+    ) -> anyhow::Result<Option<ConfiguredPath>> {
+        path.map(|path| self.path(path)).transpose()
+    }
+
+    /// Returns a path with its place. Fails as [`Tables::path`] does.
+    pub(super) fn path_at(&self, path: PathBuf, place: String) -> anyhow::Result<ConfiguredPath> {
+        let path = self.source.folder.join(path);
+        if self.source.reach == Reach::OwnFolder && !is_within(&path, self.source.folder) {
+            let subject = format!("`{}`", path.display());
+            anyhow::bail!("{place}: {}", beyond_reach(&subject));
         }
+        Ok(ConfiguredPath { path, place })
     }
 
     /// Returns the value of a top-level key, or the default if the key is missing.

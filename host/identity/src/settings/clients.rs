@@ -147,7 +147,8 @@ impl RawClient {
         if let Some(files) = self.token_file {
             let span = files.span();
             let files = files.into_inner().into_all().into_iter();
-            token_files.extend(files.map(|file| tables.path(Spanned::new(span.clone(), file))));
+            let files = files.map(|file| tables.path(Spanned::new(span.clone(), file)));
+            token_files = files.collect::<anyhow::Result<_>>()?;
         }
         let mut token_digests = Vec::new();
         if let Some(digests) = self.token_sha256 {

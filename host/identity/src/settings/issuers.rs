@@ -106,7 +106,7 @@ impl RawIssuer {
             let issuer = self.issuer.context("`issuer` is missing")?;
             check_address(&issuer).context("`issuer`")?;
             let keys = match (self.jwks_file, self.jwks_url) {
-                (Some(file), None) => KeySource::File(tables.path(file)),
+                (Some(file), None) => KeySource::File(tables.path(file)?),
                 (None, Some(address)) => {
                     check_address(&address).context("`jwks_url`")?;
                     KeySource::Address(address)

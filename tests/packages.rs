@@ -621,6 +621,48 @@ fn store_clean_removes_bytes_of_removed_components() {
 }
 
 #[test]
+fn store_keeps_packages_of_copied_lock_files() {
+    for (kind, verb) in [
+        ("component", &["lock", "--check"][..]),
+        ("component", &["tools"]),
+        ("skill", &["skills"]),
+        ("skill", &["call", "read_skill", "skill_name=report"]),
+    ] {
+        let (user, name, _) = user_with(kind, None);
+        user.program.write("copy/skills/x/SKILL.md", REPORT);
+        for file in ["skillhost.toml", "skillhost.lock"] {
+            fs::copy(user.path(file), user.path("copy").join(file)).unwrap();
+        }
+        let config = ["--config", "copy/skillhost.toml"];
+        user.run_ok(&[verb, &config].concat());
+        fs::remove_file(user.path("skillhost.lock")).unwrap();
+        user.run_ok(&["store", "clean"]);
+        let run = user.run(&[&["lock", "--check"], &config[..]].concat());
+        assert_eq!(run.code, 0, "{verb:?} {name}: {run:?}");
+    }
+}
+
+#[test]
+fn edits_no_configuration_that_it_does_not_use() {
+    let user = User::new();
+    user.append("require_signatures = true\n");
+    user.push(&count_lines(), None);
+    let reference = user.reference();
+    let add = ["--skills", "skills", "add", &reference];
+    for option in ["--skills", "--tools"] {
+        let error = user.run_err(4, &[&[option], &add[1..]].concat());
+        let expected = "is not used beside `--skills` or `--tools`, so it is not changed";
+        assert!(error.contains(expected), "{error}");
+    }
+    let named = [&["--config", "skillhost.toml"], &add[..]].concat();
+    let error = user.run_err(4, &named);
+    assert!(error.contains("has no rule in `[trust]`"), "{error}");
+    fs::remove_file(user.path("skillhost.toml")).unwrap();
+    user.run_ok(&add);
+    assert!(user.files()[0].as_ref().unwrap().contains(&reference));
+}
+
+#[test]
 fn push_signs_only_with_private_p256_keys() {
     let user = User::new();
     user.program.write("dist/csv.wasm", count_lines());

@@ -72,9 +72,24 @@ fn load_packages(options: &CommonOptions, settings: &mut Settings) -> anyhow::Re
     }
     let trust = options.trust_settings();
     let store = open_store(&trust)?;
-    let lock = read_lock(&lock_file(options.config_file()), &trust)?;
+    let lock = read_kept_lock(&lock_file(options.config_file()), &store, &trust)?;
     add_locked(settings, &lock, &store, &trust)?;
     skills::add_roots(settings, &lock, &store, &trust, None)
+}
+
+/// Reads a lock file, and makes the store keep its packages. Only warns if it cannot keep them: the
+/// command may still have all that it needs.
+fn read_kept_lock(file: &Path, store: &Store, trust: &Trust) -> anyhow::Result<LockFile> {
+    let lock = read_lock(file, trust)?;
+    if lock.digests().next().is_some()
+        && let Err(error) = store.keep_read(file)
+    {
+        terminal::complain(format_args!(
+            "`skillhost store clean` may remove the packages of `{}`: {error:#}",
+            file.display()
+        ));
+    }
+    Ok(lock)
 }
 
 /// Adds the locked components of a configuration to its host.
@@ -165,8 +180,8 @@ pub(crate) fn load_skills(options: &CommonOptions) -> anyhow::Result<Settings> {
         return Ok(settings);
     }
     let trust = options.trust_settings();
-    let lock = read_lock(&lock_file(options.config_file()), &trust)?;
     let store = open_store(&trust)?;
+    let lock = read_kept_lock(&lock_file(options.config_file()), &store, &trust)?;
     skills::add_roots(&mut settings, &lock, &store, &trust, None)?;
     Ok(settings)
 }
@@ -262,13 +277,14 @@ impl<'o> Project<'o> {
     ) -> anyhow::Result<Self> {
         let trust = options.trust_settings();
         let store = open_store(&trust)?;
+        let config_file = options.edited_config()?.to_owned();
         let settings: Settings = options.load()?;
-        let config_file = options.config_file().to_owned();
         let lock_file = lock_file(&config_file);
+        let lock = read_kept_lock(&lock_file, &store, &trust)?;
         Ok(Self {
             options,
             settings,
-            lock: read_lock(&lock_file, &trust)?,
+            lock,
             config_file,
             lock_file,
             store,

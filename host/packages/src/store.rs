@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::trust::{Trust, own_folder};
 use skillhost_skills::{atomic_file, named_file};
@@ -192,10 +192,26 @@ impl Store {
     /// Makes a lock file known, so that [`Store::clean`] keeps its blobs.
     pub fn keep(&self, lock_file: &Path, _lock: &StoreLock) -> anyhow::Result<()> {
         let path = std::path::absolute(lock_file)?;
-        let bytes = path.as_os_str().as_bytes();
-        let entry = self.locks.join(Digest::of(bytes).hex());
-        atomic_file::replace(&entry, bytes, 0o600)
+        let entry = self.lock_entry(&path);
+        atomic_file::replace(&entry, path.as_os_str().as_bytes(), 0o600)
             .with_context(|| format!("cannot write `{}`", entry.display()))
+    }
+
+    /// Makes a lock file known that a command only reads. It may be a copy of another lock file.
+    /// Does nothing if this user cannot write the store, and so cannot clean it.
+    pub fn keep_read(&self, lock_file: &Path) -> anyhow::Result<()> {
+        let path = std::path::absolute(lock_file)?;
+        let is_read_only = || access(&self.locks, Access::WRITE_OK).is_err();
+        if self.lock_entry(&path).exists() || is_read_only() {
+            return Ok(());
+        }
+        self.keep(&path, &self.lock()?)
+    }
+
+    /// Returns the path of the entry of a lock file, which may be missing.
+    fn lock_entry(&self, lock_file: &Path) -> PathBuf {
+        let digest = Digest::of(lock_file.as_os_str().as_bytes());
+        self.locks.join(digest.hex())
     }
 
     /// Returns the digests that known lock files name.

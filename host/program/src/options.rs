@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueEnum};
 use skillhost::config::{
     self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings, Tables,
@@ -212,10 +212,27 @@ impl CommonOptions {
         Ok(settings)
     }
 
-    /// Returns the path of the configuration that a verb edits: the value of `--config`, or
-    /// `skillhost.toml` in the current folder.
+    /// Returns the path of the configuration: the value of `--config`, or `skillhost.toml` in the
+    /// current folder.
     pub fn config_file(&self) -> &Path {
         self.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE))
+    }
+
+    /// Returns the path of the configuration that a verb edits.
+    ///
+    /// # Errors
+    ///
+    /// If it exists in the current folder, but must not be used without `--config`. Its rules would
+    /// not apply to the edit.
+    pub fn edited_config(&self) -> anyhow::Result<&Path> {
+        if let (None, Some(reason)) = (&self.config, self.reason_against_default()) {
+            ensure!(
+                !default_exists(),
+                "`./{DEFAULT_FILE}` is not used {reason}, so it is not changed; \
+                 `--config ./{DEFAULT_FILE}` would use it"
+            );
+        }
+        Ok(self.config_file())
     }
 
     /// Returns the path that `--config` names, if the option is given.
@@ -366,23 +383,26 @@ impl CommonOptions {
     /// Reads the configuration in the current folder, unless the file does not exist or must not be
     /// used without `--config`. Returns the default settings then.
     fn load_default<S: FileSettings + Default>(&self) -> anyhow::Result<S> {
-        // Continue if the file exists but cannot be read, so that this is an error: without the
-        // file, its limits would silently not apply.
-        let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
-        if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        if !default_exists() {
             return Ok(S::default());
         }
-        let reason = match self.starter {
-            Starter::Client | Starter::Agent => "without `--config`",
-            Starter::Person if self.skills.is_empty() && self.tools.is_empty() => {
-                return config::read_found(Path::new(DEFAULT_FILE), &self.trust_settings());
-            }
-            Starter::Person => "beside `--skills` or `--tools`",
+        let Some(reason) = self.reason_against_default() else {
+            return config::read_found(Path::new(DEFAULT_FILE), &self.trust_settings());
         };
         terminal::complain(format_args!(
             "`./{DEFAULT_FILE}` is not used {reason}; `--config ./{DEFAULT_FILE}` would use it"
         ));
         Ok(S::default())
+    }
+
+    /// Returns why the configuration in the current folder must not be used without `--config`, or
+    /// `None` if it may be used.
+    fn reason_against_default(&self) -> Option<&'static str> {
+        match self.starter {
+            Starter::Client | Starter::Agent => Some("without `--config`"),
+            Starter::Person if self.skills.is_empty() && self.tools.is_empty() => None,
+            Starter::Person => Some("beside `--skills` or `--tools`"),
+        }
     }
 
     /// Returns the users and groups whose files are trusted.
@@ -668,6 +688,13 @@ pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
 
 /// Returns the user's home folder. Ignores a relative path, which would depend on the current
 /// folder.
+/// Returns whether the current folder has a configuration. One that cannot be read exists, so that
+/// this is an error: without the file, its limits would silently not apply.
+fn default_exists() -> bool {
+    let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
+    !metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 fn home_folder() -> Option<PathBuf> {
     let home = PathBuf::from(env::var_os("HOME")?);
     home.is_absolute().then_some(home)

@@ -329,6 +329,20 @@ fn many_unlisted_skills_end_a_page_early() {
 }
 
 #[test]
+fn offers_prompt_without_reading_all_hidden_skills() {
+    for (hidden, is_offered) in [(0, false), (256, false), (257, true)] {
+        let folders = Folders::new();
+        for number in 0..hidden {
+            let name = format!("hidden-{number}");
+            let text = skill_md(&name, "disable-model-invocation: true\n");
+            folders.write(&format!("{name}/SKILL.md"), text);
+        }
+        let host = build(configured(&folders));
+        assert_eq!(host.has_prompt(), is_offered, "{hidden}");
+    }
+}
+
+#[test]
 fn lists_read_4_mib_of_frontmatter() {
     let folders = Folders::new();
     let metadata = format!("metadata:\n  a: {}\n", "b".repeat(63 << 10));

@@ -376,7 +376,10 @@ impl LiveHost {
         }
         let before = std::mem::replace(&mut *lock(&self.denied), denied.clone());
         if denied != before {
-            self.replace(denied.leave_out(&host)).await;
+            let host = denied.leave_out(&host);
+            // At once: the offer of many skills takes seconds.
+            self.host.send_replace(Some(host.clone()));
+            self.replace(host).await;
             self.add_changes(|changes| changes.resources += 1).await;
             self.log(denied.messages);
         }
@@ -436,15 +439,6 @@ impl LiveHost {
         })
         .await;
         self.host().await
-    }
-
-    /// Returns the host, once it has this tool or all components.
-    pub(crate) async fn host_with(&self, tool: &str) -> Host {
-        let host = self.host().await;
-        if host.is_complete() || host.definition(tool).is_some() {
-            return host;
-        }
-        self.complete_host().await
     }
 
     /// Waits until the first tools are served.
@@ -696,15 +690,9 @@ async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
     let offer = blocking::run((), move || Offer {
         tools: host.definitions(),
-        has_prompt: has_prompt(&host),
+        has_prompt: host.has_prompt(),
     });
     offer.await.ok()
-}
-
-/// Returns whether a host offers the prompt. It does if the prompt lists at least one skill.
-pub(crate) fn has_prompt(host: &Host) -> bool {
-    let mut skills = host.skills();
-    skills.any(|skill| prompt::has_any(&[skill]))
 }
 
 /// Runs long work on a thread for blocking work.

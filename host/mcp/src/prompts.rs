@@ -7,7 +7,6 @@ use rmcp::model::{
 };
 
 use super::client::ClientView;
-use super::live::has_prompt;
 use super::page;
 use skillhost::prompt;
 
@@ -22,7 +21,7 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = view.host_to_list().await;
-    let prompts = if view.run_blocking(move || has_prompt(&host)).await? {
+    let prompts = if view.run_blocking(move || host.has_prompt()).await? {
         vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")]
     } else {
         Vec::new()

@@ -379,9 +379,21 @@ fn escape_quotes(name: &str) -> String {
     name.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
-/// Returns whether a prompt would list any of these skills.
-pub fn has_any(skills: &[Skill]) -> bool {
-    loadable(skills).next().is_some()
+/// Returns whether a prompt lists any of these skills. Also returns true if it reads none of the
+/// skills that it could list.
+pub fn may_list_any(catalog: &Catalog, names: &[String]) -> bool {
+    let mut budget = ReadBudget::default();
+    names.iter().any(|name| {
+        if budget.is_spent() {
+            return true;
+        }
+        let skill = catalog.read_within(name, &mut budget);
+        let is_listed = skill.as_ref().is_some_and(is_loadable);
+        if !is_listed {
+            budget.leave_out();
+        }
+        is_listed
+    })
 }
 
 /// Returns the skills that a prompt lists.

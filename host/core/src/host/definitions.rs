@@ -87,6 +87,12 @@ impl Host {
         prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, finder)
     }
 
+    /// Returns whether the [prompt](Host::prompt) lists a skill, or may list one: finding out reads
+    /// no more than the prompt does.
+    pub fn has_prompt(&self) -> bool {
+        prompt::may_list_any(&self.0.catalog, &self.names(Freshness::Now))
+    }
+
     /// Starts updating the index in the background: the first time with all skills, later with
     /// those that changed. A server calls this when it starts and whenever skills change.
     pub fn update_index(&self) {

@@ -87,6 +87,16 @@ impl<'a> ClientView<'a> {
         &self.answer
     }
 
+    /// Waits for a host, and then for the request's turn. The turn is not taken while components
+    /// are being compiled, because other requests of the client may need none of them.
+    pub(crate) async fn wait_for_turn_after(
+        &self,
+        host: impl Future<Output = Host>,
+    ) -> Result<(), ErrorData> {
+        host.await;
+        self.wait_for_turn().await
+    }
+
     /// Waits for the request's turn. The turn ends with the view, its [blocking
     /// work](Self::run_blocking) and the calls of its [caller](Self::caller).
     pub(crate) async fn wait_for_turn(&self) -> Result<(), ErrorData> {
@@ -113,9 +123,14 @@ impl<'a> ClientView<'a> {
         self.in_scope(self.live.host().await)
     }
 
-    /// Returns the host, once it has this tool or all components.
+    /// Returns the host, once it has this tool or all components. A tool outside of the scope is
+    /// like one that does not exist.
     pub(crate) async fn host_with(&self, tool: &str) -> Host {
-        self.in_scope(self.live.host_with(tool).await)
+        let host = self.host().await;
+        if host.is_complete() || host.definition(tool).is_some() {
+            return host;
+        }
+        self.in_scope(self.live.complete_host().await)
     }
 
     /// Returns the host, once its offered tools are known.
@@ -141,7 +156,8 @@ impl Deref for ClientView<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::fs;
+    use std::future::{pending, poll_fn};
     use std::path::Path;
     use std::pin::pin;
     use std::sync::mpsc;
@@ -153,11 +169,12 @@ mod tests {
 
     use super::*;
 
-    /// Returns a client that may have one request at a time, and 1 KiB in a minute.
+    /// Returns a client of one tool that may have one request at a time, and 1 KiB in a minute.
     fn client() -> Arc<Client> {
         let digest = sha256_hex(b"token-of-the-client-one");
         let text = format!(
-            "[clients.one]\ntoken_sha256 = \"{digest}\"\ncalls = 1\nbytes_per_minute = 1024\n"
+            "[clients.one]\ntoken_sha256 = \"{digest}\"\ncalls = 1\nbytes_per_minute = 1024\n\
+             tools = [\"read_skill\"]\n"
         );
         let settings: IdentitySettings =
             config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
@@ -196,6 +213,48 @@ mod tests {
         assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
         drop(end);
         turn.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn takes_no_turn_while_host_is_awaited() {
+        let (live, client) = (LiveHost::new(HostBuilder::default()), client());
+        let (waiting, other) = (view(&live, &client), view(&live, &client));
+        let mut turn = pin!(waiting.wait_for_turn_after(pending()));
+        assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
+        other.wait_for_turn().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn tools_outside_scope_wait_like_unknown_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["skills", "tools"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        // It is compiled after the built-in tools are served.
+        let empty_component = b"\0asm\x0d\0\x01\0";
+        fs::write(folder.path().join("tools/x.wasm"), empty_component).unwrap();
+        let builder = HostBuilder::default()
+            .skills(folder.path().join("skills"))
+            .tools(folder.path().join("tools"))
+            .cache(folder.path().join("cache"));
+        let live = LiveHost::new(builder);
+        let mut loading = pin!(live.load());
+        let first = tokio::select! {
+            host = live.host() => host,
+            _ = &mut loading => panic!("all components are loaded"),
+        };
+        assert!(!first.is_complete());
+        let client = client();
+        let view = view(&live, &client);
+        for (tool, is_found) in [
+            ("read_skill", true),
+            ("list_skills", false),
+            ("none", false),
+        ] {
+            let mut host = pin!(view.host_with(tool));
+            let is_ready = poll_fn(|task| Poll::Ready(host.as_mut().poll(task).is_ready())).await;
+            assert_eq!(is_ready, is_found, "{tool}");
+        }
     }
 
     #[tokio::test]

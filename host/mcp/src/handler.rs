@@ -100,7 +100,13 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        progress::run(&context, &view, tools::list(&view, request)).await
+        progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            tools::list(&view, request),
+        )
+        .await
     }
 
     async fn call_tool(
@@ -110,7 +116,9 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = view.caller(&context);
-        let call = progress::run(&context, &view, tools::call(&view, request, caller));
+        let name = request.name.clone();
+        let call = tools::call(&view, request, caller);
+        let call = progress::run(&context, &view, view.host_with(&name), call);
         match call.await {
             // Nobody reads the error, and rmcp would log it.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -124,7 +132,13 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        progress::run(&context, &view, prompts::list(&view, request)).await
+        progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            prompts::list(&view, request),
+        )
+        .await
     }
 
     async fn get_prompt(
@@ -133,7 +147,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let prompt = progress::run(&context, &view, prompts::get(&view, request));
+        let prompt = progress::run(&context, &view, view.host(), prompts::get(&view, request));
         Ok(prompt.await?.into())
     }
 
@@ -144,7 +158,13 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = view.caller(&context);
-        progress::run(&context, &view, resources::list(&view, request, caller)).await
+        progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            resources::list(&view, request, caller),
+        )
+        .await
     }
 
     async fn list_resource_templates(
@@ -166,7 +186,12 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = view.caller(&context);
-        let read = progress::run(&context, &view, resources::read(&view, request, caller));
+        let read = progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            resources::read(&view, request, caller),
+        );
         Ok(read.await?.into())
     }
 
@@ -180,6 +205,7 @@ impl ServerHandler for Handler {
         progress::run(
             &context,
             &view,
+            view.host_to_list(),
             resources::directory(&view, request, caller),
         )
         .await
@@ -192,7 +218,13 @@ impl ServerHandler for Handler {
     ) -> Result<ListSkillsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = view.caller(&context);
-        progress::run(&context, &view, skills::list(&view, request, caller)).await
+        progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            skills::list(&view, request, caller),
+        )
+        .await
     }
 
     async fn get_skill(
@@ -202,7 +234,13 @@ impl ServerHandler for Handler {
     ) -> Result<GetSkillResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = view.caller(&context);
-        progress::run(&context, &view, skills::get(&view, request, caller)).await
+        progress::run(
+            &context,
+            &view,
+            view.host_to_list(),
+            skills::get(&view, request, caller),
+        )
+        .await
     }
 
     /// Accepts subscriptions to changes of lists, if folders are watched.
@@ -241,8 +279,10 @@ impl ServerHandler for Handler {
         // rmcp could not parse the parameters of this `tools/call`.
         let view = ClientView::new(&self.live, &context);
         let (parameters, caller) = (request.params.as_ref(), view.caller(&context));
-        let refused = tools::refuse_unparsed_call(&view, parameters, caller, error);
-        progress::run(&context, &view, async { Err(refused.await) }).await
+        let name = tools::named_tool(parameters);
+        let refused = tools::refuse_unparsed_call(&view, name, caller, error);
+        let refused = async { Err(refused.await) };
+        progress::run(&context, &view, view.host_with(name), refused).await
     }
 }
 

@@ -5,8 +5,9 @@ use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use http::request::Parts;
-use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{ErrorData, ProgressNotificationParam};
 use rmcp::service::{RequestContext, RoleServer};
+use skillhost::Host;
 
 use crate::client::ClientView;
 
@@ -18,24 +19,26 @@ pub struct WithoutReports;
 /// The time before the first progress report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Does the work of a request once its client's turn has come. If the request is cancelled, the
-/// work is dropped, and its sandbox with it. The returned error is then not sent.
+/// Waits for the `host` that a request needs and then for its client's turn, and does the work of
+/// the request. If the request is cancelled, the work is dropped, and its sandbox with it. The
+/// returned error is then not sent.
+///
+/// The work gets the host again, because it may change until the turn has come.
 ///
 /// The work is boxed at once, because it is large and is moved several times.
 pub(crate) fn run<'a, T: Send + 'a>(
     context: &'a RequestContext<RoleServer>,
     view: &'a ClientView<'a>,
+    host: impl Future<Output = Host> + Send + 'a,
     work: impl Future<Output = Result<T, ErrorData>> + Send + 'a,
 ) -> impl Future<Output = Result<T, ErrorData>> + Send + 'a {
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
+        let start = Instant::now();
         let work = async {
-            view.wait_for_turn().await?;
-            let token = context.meta.get_progress_token();
-            match token.filter(|_| accepts_reports(context)) {
-                Some(token) => run_with_reports(context, token, work).await,
-                None => work.await,
-            }
+            view.wait_for_turn_after(run_with_reports(context, start, host))
+                .await?;
+            run_with_reports(context, start, work).await
         };
         tokio::select! {
             biased;
@@ -50,12 +53,16 @@ fn accepts_reports(context: &RequestContext<RoleServer>) -> bool {
     parts.is_none_or(|parts| parts.extensions.get::<WithoutReports>().is_none())
 }
 
+/// Does work, and reports the time since `start` if the client asks for reports.
 async fn run_with_reports<T>(
     context: &RequestContext<RoleServer>,
-    token: ProgressToken,
+    start: Instant,
     work: impl Future<Output = T>,
 ) -> T {
-    let start = Instant::now();
+    let token = context.meta.get_progress_token();
+    let Some(token) = token.filter(|_| accepts_reports(context)) else {
+        return work.await;
+    };
     let mut work = pin!(work);
     loop {
         tokio::select! {

@@ -138,17 +138,22 @@ async fn failed_result(
     Ok(result)
 }
 
+/// Returns the tool that the parameters of a call name. Returns an empty text if they name none.
+pub(crate) fn named_tool(parameters: Option<&Value>) -> &str {
+    let name = parameters.and_then(|parameters| parameters.get("name"));
+    name.and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Records a call with unreadable parameters as refused. Returns the error to send: `error`, unless
 /// the call cannot be recorded.
 pub(crate) async fn refuse_unparsed_call(
     view: &ClientView<'_>,
-    parameters: Option<&Value>,
+    name: &str,
     caller: Caller,
     error: ErrorData,
 ) -> ErrorData {
-    let name = parameters.and_then(|parameters| parameters.get("name"));
-    let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let host = view.host_with(&name).await;
+    let host = view.host_with(name).await;
+    let name = name.to_owned();
     let reason = CallError::Arguments(error.message.to_string());
     let refusal = async move { host.refuse(&caller, &name, reason).await };
     match view.run(GuestKind::BuiltIn, refusal).await {

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -273,7 +274,54 @@ fn limits_bound_the_requests_of_a_call() {
         );
         let error = results[at]["error"].as_str().unwrap_or_default();
         assert!(error.starts_with(expected), "{limit}: {results:?}");
+        // The record counts requests beyond the limit.
+        let record = record(&program);
+        let listed = record["requests"].as_array().unwrap().len();
+        let expected = if limit.starts_with("requests") {
+            (2, json!(3))
+        } else {
+            (3, Value::Null)
+        };
+        assert_eq!((listed, record["requests_total"].clone()), expected);
     }
+}
+
+#[test]
+fn record_has_secrets_of_requests_that_get_no_response() {
+    let (end, ended) = mpsc::channel::<()>();
+    let (authority, ended) = (Authority::new(), Mutex::new(ended));
+    let server = WebServer::start_tls(&authority.server_pair(), move |_| {
+        let _ = ended.lock().unwrap().recv_timeout(patience());
+        answer("200 OK", "ok")
+    });
+    let host = &server.authority;
+    for (limits, first_byte_ms, failure) in
+        [("", 300, "timeout"), ("time = \"1s\"", 60_000, "cancelled")]
+    {
+        let more = format!(
+            "limits = {{ {limits} }}\nsecrets.TOKEN = {{ file = \"token\", header = \
+             \"Authorization\", hosts = [\"{host}\"] }}\n[network]\nca_file = \"ca.pem\""
+        );
+        let rule = format!("https://{host}/*");
+        let program = program(&grant(&rule, &more));
+        program.write("ca.pem", &authority.certificate);
+        write_owner_only(&program, "token", &format!("{CANARY}\n"));
+        let request = json!({
+            "scheme": "https", "host": host, "path": "/", "first_byte_ms": first_byte_ms,
+            "headers": [["authorization", "Bearer ${TOKEN}"]],
+        });
+        call(&program, &json!([request]));
+        let request = &record(&program)["requests"][0];
+        for (key, expected) in [
+            ("failure", json!(failure)),
+            ("rule", json!(rule)),
+            ("secrets", json!(["TOKEN"])),
+            ("address", Value::Null),
+        ] {
+            assert_eq!(request[key], expected, "{key}: {request}");
+        }
+    }
+    drop(end);
 }
 
 /// The maximum number of bytes that an endless server can send: the limit of the guest, and the
@@ -316,7 +364,7 @@ fn endless_servers_are_bounded_and_reported() {
             ("between_ms", json!(100)),
             "timeout",
             "got only a part of the response: ",
-            Value::Null,
+            json!("incomplete"),
         ),
         (
             whole_head,
@@ -325,7 +373,7 @@ fn endless_servers_are_bounded_and_reported() {
             ("read", json!("all")),
             "HTTP response body size exceeds limit",
             "got only a part of the response: ",
-            Value::Null,
+            json!("incomplete"),
         ),
     ] {
         let (server, sent) = WebServer::start_endless(start, piece, pause);
@@ -519,7 +567,11 @@ fn guest_sends_secret_where_granted_without_learning_it() {
     );
     let log = fs::read_to_string(program.folder.path().join("log.jsonl")).unwrap();
     assert!(!format!("{run:?}{log}").contains(CANARY), "{run:?}{log}");
-    assert_eq!(record(&program)["requests"][0]["secrets"], json!(["TOKEN"]));
+    let record = record(&program);
+    assert_eq!(record["requests"][0]["secrets"], json!(["TOKEN"]));
+    let echoed = &record["requests"][cases.len() - 1];
+    let (status, failure) = (&echoed["status"], &echoed["failure"]);
+    assert_eq!((status, failure), (&json!(200), &json!("incomplete")));
     // Each call has a new placeholder.
     let placeholder = |run: &Run| {
         let answer: Value = serde_json::from_str(&run.stdout).unwrap();

@@ -1,6 +1,6 @@
 //! Placeholders, which a guest has in place of its secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
 use http::header::Entry;
@@ -53,6 +53,29 @@ impl Placeholders {
             names.insert(placeholder.to_owned(), name.to_owned());
         }
         Ok(Self { names })
+    }
+
+    /// Returns the placeholders that are names of secrets and their placeholders.
+    pub(crate) fn of(pairs: &[(String, String)]) -> Self {
+        let pair = |(name, placeholder): &(String, String)| {
+            (placeholder.clone().into_bytes(), name.clone())
+        };
+        Self {
+            names: pairs.iter().map(pair).collect(),
+        }
+    }
+
+    /// Returns the names of the secrets whose placeholders are in headers.
+    pub(crate) fn secrets_in(&self, headers: &HeaderMap) -> Vec<String> {
+        let mut found = BTreeSet::new();
+        for value in headers.values() {
+            let mut rest = value.as_bytes();
+            while let Some((start, name)) = self.find(rest) {
+                rest = &rest[start + PLACEHOLDER_BYTES..];
+                found.insert(name.to_owned());
+            }
+        }
+        found.into_iter().collect()
     }
 
     /// Returns the position of the first placeholder in a text, and the name of its secret.

@@ -9,7 +9,14 @@ use skillhost_egress::Outcome;
 
 /// The requests of a call, shared by the sandbox and the call's audit record.
 #[derive(Debug, Clone, Default)]
-pub struct RequestLog(Arc<Mutex<Vec<RequestEntry>>>);
+pub struct RequestLog(Arc<Mutex<Requests>>);
+
+#[derive(Debug, Default)]
+struct Requests {
+    entries: Vec<RequestEntry>,
+    /// The number of requests beyond the limit of the call, which have no entry.
+    beyond_limit: usize,
+}
 
 #[derive(Debug)]
 struct RequestEntry {
@@ -30,9 +37,12 @@ pub struct RequestRecord {
     pub path: String,
     /// The status of the response, if there was one.
     pub status: Option<u16>,
-    /// The result of the request, as the egress process reports it. `None` if the request was
-    /// cancelled, or if the process failed.
+    /// The result of the request, as the egress process reports it. Until then, the rule and the
+    /// secrets that the host knows of. `None` if the process failed.
     pub outcome: Option<Outcome>,
+    /// True if the body of the response was cut off: by the server, by a limit, or because it
+    /// contained a secret.
+    pub is_incomplete: bool,
     /// The rule to grant, if the host denied the request because no person consented to it.
     pub missing_rule: Option<String>,
     /// The bytes of the body that were sent.
@@ -45,10 +55,10 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Returns the kind of failure, if the server did not respond.
+    /// Returns the kind of failure, if there is no complete response.
     pub fn failure(&self) -> Option<&'static str> {
         match (&self.outcome, self.status, self.duration) {
-            (_, Some(_), _) => None,
+            (_, Some(_), _) => self.is_incomplete.then_some("incomplete"),
             (
                 Some(Outcome {
                     failure: Some(failure),
@@ -70,13 +80,25 @@ impl RequestLog {
             received_bytes: entry.received.load(Ordering::Relaxed),
             ..entry.record.clone()
         };
-        self.lock().iter().map(record).collect()
+        self.lock().entries.iter().map(record).collect()
+    }
+
+    /// Returns the number of requests so far, with those beyond the limit of the call.
+    pub(crate) fn total(&self) -> usize {
+        let requests = self.lock();
+        requests.entries.len().saturating_add(requests.beyond_limit)
+    }
+
+    /// Counts a request beyond the limit of the call.
+    pub(crate) fn count_beyond_limit(&self) {
+        let mut requests = self.lock();
+        requests.beyond_limit = requests.beyond_limit.saturating_add(1);
     }
 
     /// Notes a request. Returns its number, and the counters of the bytes that it sends and
     /// receives.
     pub(crate) fn begin(&self, record: RequestRecord) -> (usize, Arc<AtomicU64>, Arc<AtomicU64>) {
-        let mut entries = self.lock();
+        let entries = &mut self.lock().entries;
         let (sent, received) = (Arc::default(), Arc::default());
         entries.push(RequestEntry {
             record,
@@ -94,9 +116,16 @@ impl RequestLog {
         outcome: Option<Outcome>,
         duration: Duration,
     ) {
-        if let Some(RequestEntry { record, .. }) = self.lock().get_mut(number) {
+        self.change(number, |record| {
             (record.status, record.outcome) = (status, outcome);
             record.duration = Some(duration);
+        });
+    }
+
+    /// Changes the record of a request.
+    pub(crate) fn change(&self, number: usize, change: impl FnOnce(&mut RequestRecord)) {
+        if let Some(entry) = self.lock().entries.get_mut(number) {
+            change(&mut entry.record);
         }
     }
 
@@ -109,12 +138,10 @@ impl RequestLog {
         duration: Duration,
     ) {
         self.end(number, None, Some(outcome), duration);
-        if let Some(entry) = self.lock().get_mut(number) {
-            entry.record.missing_rule = missing_rule;
-        }
+        self.change(number, |record| record.missing_rule = missing_rule);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<RequestEntry>> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

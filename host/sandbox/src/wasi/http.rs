@@ -158,29 +158,32 @@ impl RequestGate {
         })
     }
 
-    /// Returns the sender of a request, and the consent to it if it needs one. The egress process
-    /// checks the request again, and what is known only once its host is resolved.
+    /// Returns the sender of a request, and the rule or the consent that allows it. The egress
+    /// process checks the request again, and what is known only once its host is resolved.
     async fn permit(
         &self,
         target: Result<Target, TargetError>,
         method: &str,
         pauses: &CallPauses,
-    ) -> Result<(&RequestSender, Option<String>), Denied> {
+    ) -> Result<(&RequestSender, String), Denied> {
         let Some(sender) = &self.sender else {
             let mut denied = Denied::new("the component has no `network` grant");
             denied.outcome.rule = Some(NO_GRANT.to_owned());
             return Err(denied);
         };
         let target = target.map_err(Denied::new)?;
-        let permission = sender.grant.allow(&target).map_err(Denied::new)?;
-        let allowed = sender.grant.allow_unresolved(&target);
-        allowed.map_err(|why| {
+        let rule = sender
+            .grant
+            .allow(&target)
+            .map_err(Denied::new)?
+            .to_string();
+        if let Err(why) = sender.grant.allow_unresolved(&target) {
             let mut denied = Denied::new(why);
-            denied.outcome.rule = Some(permission.to_string());
-            denied
-        })?;
+            denied.outcome.rule = Some(rule);
+            return Err(denied);
+        }
         let consent = sender.consent(&target, method, pauses).await?;
-        Ok((sender, consent))
+        Ok((sender, consent.unwrap_or(rule)))
     }
 
     /// Returns the environment variables of a guest that may send requests: a placeholder for each
@@ -313,6 +316,7 @@ impl WasiHttpHooks for HttpAccess {
         let (gate, limits) = (guest.gate.clone(), guest.limits);
         guest.requests += 1;
         if guest.requests > limits.requests {
+            gate.log.count_beyond_limit();
             // Only the first of these requests is logged.
             if guest.requests == limits.requests + 1 {
                 tracing::warn!(
@@ -358,13 +362,24 @@ async fn send(
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
     let permitted = gate.permit(target, &method, &pauses).await;
-    let (sender, consent) = permitted.map_err(|denied| {
+    let (sender, rule) = permitted.map_err(|denied| {
         let failure = denied.outcome.failure.clone();
         log.deny(index, denied.outcome, denied.missing_rule, start.elapsed());
         let why = failure.map(|failure| failure.why).unwrap_or_default();
         tracing::warn!("{what} and got no response: {why}");
         Error::HttpRequestDenied
     })?;
+    let from = Requester {
+        component: &gate.component,
+        placeholders: &sender.placeholders,
+    };
+    // The request may be sent although the guest does not wait for the response.
+    let mut known = Outcome {
+        rule: Some(rule),
+        secrets: from.secrets_in(request.headers()),
+        ..Outcome::default()
+    };
+    log.change(index, |record| record.outcome = Some(known.clone()));
     let request = request.map(|body| BoundedBody {
         body,
         own_bytes: sent,
@@ -372,12 +387,8 @@ async fn send(
         max: limits.request_bytes as u64,
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
-        error_prefix: None,
+        on_error: |_: &Error| {},
     });
-    let from = Requester {
-        component: &gate.component,
-        placeholders: &sender.placeholders,
-    };
     let timeout = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let answer = tokio::time::timeout(timeout, sender.client.send(from, request)).await;
     let (response, mut outcome) = match answer {
@@ -387,7 +398,8 @@ async fn send(
             let failure = body_failure(&error, bytes, limits.request_bytes);
             let outcome = failure.map(|why| {
                 tracing::warn!("{what} and got no response: {why}");
-                failed_outcome(FailureKind::Body, why)
+                known.failure = Some(Failure::new(FailureKind::Body, why));
+                known
             });
             let is_lost = outcome.is_none();
             log.end(index, None, outcome, start.elapsed());
@@ -400,12 +412,12 @@ async fn send(
         Err(_) => {
             let why = format!("the server did not answer in {timeout:?}");
             tracing::warn!("{what} and got no response: {why}");
-            let outcome = failed_outcome(FailureKind::Timeout, why);
-            log.end(index, None, Some(outcome), start.elapsed());
+            known.failure = Some(Failure::new(FailureKind::Timeout, why));
+            log.end(index, None, Some(known), start.elapsed());
             return Err(Error::ConnectionReadTimeout);
         }
     };
-    outcome.rule = consent.or(outcome.rule);
+    outcome.rule = known.rule;
     let failure = outcome.failure.clone();
     let status = failure.is_none().then(|| response.status().as_u16());
     log.end(index, status, Some(outcome), start.elapsed());
@@ -422,7 +434,10 @@ async fn send(
             max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
             timeout: Some((timeout, Box::pin(tokio::time::sleep(timeout)))),
-            error_prefix: Some(format!("{what} and got only a part of the response")),
+            on_error: move |error: &Error| {
+                log.change(index, |record| record.is_incomplete = true);
+                tracing::warn!("{what} and got only a part of the response: {error}");
+            },
         }
         .boxed_unsync()
     });
@@ -468,7 +483,7 @@ fn error_for_guest(kind: FailureKind) -> Error {
 
 /// A body that counts its bytes. Fails if the call's bodies exceed a limit, or if no bytes
 /// arrive for too long.
-struct BoundedBody<B> {
+struct BoundedBody<B, F> {
     body: B,
     /// The bytes of this body.
     own_bytes: Arc<AtomicU64>,
@@ -477,11 +492,11 @@ struct BoundedBody<B> {
     max: u64,
     exceeded: fn(u64) -> Error,
     timeout: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The text before the error in the log, if an error ends the body. `None` logs no error.
-    error_prefix: Option<String>,
+    /// Called when an error ends the body.
+    on_error: F,
 }
 
-impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> BoundedBody<B> {
+impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin, F> BoundedBody<B, F> {
     fn next(
         &mut self,
         context: &mut Context<'_>,
@@ -510,7 +525,11 @@ impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> BoundedBody<B> {
     }
 }
 
-impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> Body for BoundedBody<B> {
+impl<B, F> Body for BoundedBody<B, F>
+where
+    B: Body<Data = bytes::Bytes, Error = Error> + Unpin,
+    F: FnMut(&Error) + Unpin,
+{
     type Data = bytes::Bytes;
     type Error = Error;
 
@@ -519,10 +538,8 @@ impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> Body for BoundedBody<B
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<bytes::Bytes>, Error>>> {
         let next = ready!(self.next(context));
-        if let Some(Err(error)) = &next
-            && let Some(prefix) = self.error_prefix.take()
-        {
-            tracing::warn!("{prefix}: {error}");
+        if let Some(Err(error)) = &next {
+            (self.on_error)(error);
         }
         Poll::Ready(next)
     }

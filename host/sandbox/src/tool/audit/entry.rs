@@ -120,8 +120,7 @@ impl AuditEntry {
             self.record.set_script(script);
         }
         if let Some(requests) = &self.requests {
-            self.record
-                .set_requests(&requests.records(), &self.audit.key);
+            self.record.set_requests(requests, &self.audit.key);
         }
         match (self.audit.write(&self.record), self.audit.mode) {
             (Err(_), AuditMode::Required) => Err(Stop::NotRecorded),

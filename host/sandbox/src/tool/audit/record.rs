@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::chain::{CHECKPOINT, JOINED, Link, format_time};
 use super::digest::{DigestKey, KeyedDigest};
 use crate::tool::script::ScriptRecord;
-use crate::tool::{Caller, RequestRecord};
+use crate::tool::{Caller, RequestLog, RequestRecord};
 use skillhost_skills::text::ascii_json::{self, escaped_len};
 use skillhost_skills::text::digest::hex;
 
@@ -132,14 +132,15 @@ impl Record {
     }
 
     /// Sets the requests.
-    pub(super) fn set_requests(&mut self, requests: &[RequestRecord], key: &DigestKey) {
+    pub(super) fn set_requests(&mut self, log: &RequestLog, key: &DigestKey) {
+        let (requests, total) = (log.records(), log.total());
         let listed = requests.iter().take(MAX_REQUESTS);
         let mut is_cut = false;
         let listed = listed.map(|request| RequestFields::new(request, key, &mut is_cut));
         self.requests = listed.collect();
         self.truncated.retain(|field| *field != "requests");
         self.truncated.extend(is_cut.then_some("requests"));
-        self.requests_total = (requests.len() > MAX_REQUESTS).then_some(requests.len());
+        self.requests_total = (total > self.requests.len()).then_some(total);
     }
 
     /// Returns the beginning of a field's value. If it cuts the value, adds the field to

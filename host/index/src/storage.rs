@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use skillhost::{DocumentStamp, IndexStorage};
+use skillhost::IndexStorage;
 
 use crate::Shared;
 use crate::fields::{DocumentPart, FieldReader};
@@ -111,17 +111,11 @@ impl Shared {
 
 /// Serializes a store that has just been compacted.
 ///
-/// A skill that changed a moment before `now` gets no valid stamp, so that the next process
-/// reads it again.
+/// A skill that changed a moment before `now` gets no stamp, as if it had no SKILL.md, so that the next
+/// process reads it again.
 fn serialize(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
     let skills = store.skills().cloned().map(|skill| IndexedSkill {
-        stamp: skill.stamp.map(|stamp| {
-            if stamp.is_settled(now) {
-                stamp
-            } else {
-                DocumentStamp::UNKNOWN
-            }
-        }),
+        stamp: skill.stamp.filter(|stamp| stamp.is_settled(now)),
         ..skill
     });
     postcard::to_stdvec(&SerializedIndex {

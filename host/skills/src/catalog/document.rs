@@ -38,14 +38,6 @@ pub struct DocumentStamp {
 }
 
 impl DocumentStamp {
-    /// A stamp that no file has, for a text that may be outdated.
-    pub const UNKNOWN: Self = Self {
-        size: 0,
-        modified: (i64::MIN, 0),
-        changed: (i64::MIN, 0),
-        file: 0,
-    };
-
     fn of(file: &File) -> io::Result<Self> {
         let status = FileStatus::of(file)?;
         let mut hasher = DefaultHasher::new();

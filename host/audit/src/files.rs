@@ -7,22 +7,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use skillhost_sandbox::tool::audit::chain::{Link, MAX_SEARCH_BYTES, MAX_ZERO_BYTES, NAME_BYTES};
+use skillhost_sandbox::tool::audit::chain::{
+    Link, MAX_SEARCH_BYTES, MAX_ZERO_BYTES, NAME_BYTES, TimeText, time_of,
+};
 use skillhost_skills::named_file;
 
 use crate::lines::{MAX_LINE_BYTES, Piece, PieceReader};
 
 /// The size of the buffer for reading a file, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// The beginning of a record, up to its time.
-const BEFORE_TIME: &[u8] = b"{\"time\":\"";
-
-/// The number of bytes of a record's time.
-const TIME_BYTES: usize = 24;
-
-/// The time of a record as text, which sorts like the time.
-pub(crate) type TimeText = [u8; TIME_BYTES];
 
 /// A file of a log. It is opened only while it is read, because a log can have more files than a
 /// process can have open.
@@ -98,11 +91,6 @@ fn inspect(path: &Path) -> anyhow::Result<InputFile> {
         first,
         file_id,
     })
-}
-
-/// Returns the time of a record. Returns `None` for a line that does not begin like a record.
-pub(crate) fn time_of(line: &[u8]) -> Option<TimeText> {
-    line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()
 }
 
 /// Opens a file. Also returns its device and inode numbers.

@@ -13,12 +13,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use skillhost_sandbox::tool::audit::chain::{
-    CHECKPOINT, CONTINUED, EVENTS, JOINED, Link, NAME_BYTES, SignedLine, from_hex, is_torn_record,
-    matches_pattern,
+    CHECKPOINT, CONTINUED, EVENTS, JOINED, Link, NAME_BYTES, SignedLine, TimeText, from_hex,
+    is_torn_record, matches_pattern, time_of,
 };
 
 use crate::external::ExternalCheckpoints;
-use crate::files::{TimeText, time_of};
 use crate::joined::KnownRecords;
 use crate::key::PublicKey;
 use crate::lines::{MAX_LINE_BYTES, Piece};
@@ -59,6 +58,8 @@ pub struct Verifier {
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
+    /// The lines after the last record of the file before this one, if they were reported.
+    reported_lines_before: u64,
     /// The content of the parts of this line so far. `None` at the beginning of a line.
     long_line: Option<GapContent>,
     /// The end of this file, if it is a record without its line feed.
@@ -218,6 +219,7 @@ impl Verifier {
             unchained_files: Vec::new(),
             is_broken: false,
             gap: Gap::default(),
+            reported_lines_before: 0,
             long_line: None,
             unended_record: None,
             report: VerifyReport::default(),
@@ -305,7 +307,10 @@ impl Verifier {
         self.first_time = self.first_time.or_else(|| time_of(line));
         let gap_lines = self.gap.lines;
         let has_bad_gap = self.close_gap(link, event.as_ref());
-        let reported_gap_lines = if has_bad_gap { gap_lines } else { 0 };
+        let mut reported_gap_lines = std::mem::take(&mut self.reported_lines_before);
+        if has_bad_gap {
+            reported_gap_lines += gap_lines;
+        }
         if let Some(problem) = problem
             && !self.is_explained(link, position, reported_gap_lines)
         {
@@ -665,7 +670,10 @@ impl Verifier {
         match (gap.content, gap.problem.clone()) {
             (GapContent::Torn, _) => self.report.torn_bytes += gap.bytes + unended_bytes,
             (GapContent::Unchained, _) if !self.has_chain => self.unchained_files.push(gap),
-            (_, Some(problem)) => self.push(problem),
+            (_, Some(problem)) => {
+                self.reported_lines_before += gap.lines;
+                self.push(problem);
+            }
             (_, None) => {}
         }
     }

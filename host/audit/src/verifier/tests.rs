@@ -531,16 +531,20 @@ fn reports_the_first_hundred_problems() {
 #[test]
 fn one_change_is_one_problem() {
     let log = Log::new();
-    let problems = |at: usize, bytes: &[u8], resume_at: usize| {
+    let problems_in = |files: usize, at: usize, bytes: &[u8], resume_at: usize| {
         let mut verifier = log.before[at].clone();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
+        }
+        if files > 1 {
+            verifier.start_file("next");
         }
         for line in &log.lines[resume_at..] {
             verifier.check_line(line);
         }
         verifier.finish().problems
     };
+    let problems = |at, bytes: &[u8], resume_at| problems_in(1, at, bytes, resume_at);
     for (at, step) in [(0, 5), (1, 5), (50, 1), (99, 1), (100, 5)] {
         let line = with_line_feed(&log.lines[at]);
         for place in (0..line.len() - 1).step_by(step) {
@@ -565,6 +569,11 @@ fn one_change_is_one_problem() {
             assert_eq!(found.len(), 1, "line {at}: {found:?}");
         }
     }
+    // The last record of a file was made unreadable.
+    let mut line = with_line_feed(&log.lines[50]);
+    line[10] = b'x';
+    let found = problems_in(2, 50, &line, 51);
+    assert_eq!(found.len(), 1, "{found:?}");
     // Three external checkpoints are missing with the records.
     let found = problems(50, b"", 350);
     assert_eq!(found.len(), 1, "{found:?}");

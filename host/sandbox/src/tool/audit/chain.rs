@@ -37,6 +37,15 @@ pub const MAX_SEARCH_BYTES: u64 = 2 * MAX_RECORD_BYTES as u64;
 /// can leave them. Guards against: a sparse file of a terabyte.
 pub const MAX_ZERO_BYTES: u64 = 64 << 20;
 
+/// The beginning of a record, up to its time.
+const BEFORE_TIME: &[u8] = b"{\"time\":\"";
+
+/// The number of bytes of a record's time.
+const TIME_BYTES: usize = 24;
+
+/// The time of a record as text, which sorts like the time.
+pub type TimeText = [u8; TIME_BYTES];
+
 /// The beginning of every record; `0` matches any digit.
 pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
@@ -220,6 +229,11 @@ pub fn format_time(time: SystemTime) -> String {
     let last = SystemTime::UNIX_EPOCH + Duration::from_millis(MAX_TIME_MILLIS);
     let time = time.clamp(SystemTime::UNIX_EPOCH, last);
     humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Returns the time of a record. Returns `None` for a line that does not begin like a record.
+pub fn time_of(line: &[u8]) -> Option<TimeText> {
+    line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()
 }
 
 /// Reads bytes in hex. Refuses upper-case digits, so that a value has one spelling.

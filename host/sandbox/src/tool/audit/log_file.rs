@@ -5,6 +5,7 @@
 //! position of the chain, and writes once. If the file has changed since this process wrote to
 //! it, the append first reads the new end: records of another process, or a torn record.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,13 +14,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::chain::{CONTINUED, Link, SignedLine, TORN};
+use super::chain::{CONTINUED, Link, SignedLine, TORN, format_time, time_of};
 use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
@@ -50,6 +51,10 @@ const MAX_SIGNATURES: usize = 1_000;
 /// The maximum number of records in [`LogFile::joined_from`]. Beyond it, this process continues its
 /// own chain. Guards against: a log that is replaced again and again.
 const MAX_JOINED: usize = 16;
+
+/// The longest time by which the clocks of processes that share a log may differ, and by which one may
+/// notice a rotation before another.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// The value of [`LogFile::size`] while this process does not know the end of the file.
 const UNKNOWN_SIZE: u64 = u64::MAX;
@@ -86,6 +91,8 @@ pub(super) struct LogFile {
     /// the record was in this file. The next batch names it too, so that `verify` finds out if it was
     /// removed.
     unfollowed: Option<(Link, bool)>,
+    /// The time at which this process opened the log or last wrote to it.
+    active_at: SystemTime,
     /// The size of the file after the last attempt to write to it, under the lock. If writing failed,
     /// the records up to here are complete.
     written: u64,
@@ -138,6 +145,7 @@ impl LogFile {
             next: Link::FIRST,
             last: None,
             followed_size: UNKNOWN_SIZE,
+            active_at: SystemTime::now(),
             cannot_follow: false,
             joined_from: Vec::new(),
             unfollowed: None,
@@ -372,8 +380,8 @@ impl LogFile {
     /// Reads what other processes appended to the file's chain. `end` is the file's end.
     ///
     /// Their records are accepted if they follow the last record that this process knows. If the
-    /// file does not have that record, another record must vouch for the file: see
-    /// [`Self::vouches_for_file`]. The next record of this process then names the one that it
+    /// file does not have that record, a [later](Self::is_later) record with this process's key must
+    /// vouch for the file. The next record of this process then names the one that it
     /// knows, so that `verify` finds out if that was removed. Otherwise this process continues its
     /// own chain, so that `verify` finds the change.
     fn read_changes(&mut self, mut end: FileEnd) -> io::Result<FileEnd> {
@@ -383,23 +391,34 @@ impl LogFile {
             next: own_next,
             line,
         });
+        let signatures = Cell::new(0);
+        let is_signed = |line: &[u8]| {
+            let Some(signer) = &self.signer else {
+                return false;
+            };
+            signatures.update(|count| count + usize::from(SignedLine::parse(line).is_some()));
+            signatures.get() <= MAX_SIGNATURES && signer.has_signed(line)
+        };
         let mut joins = false;
         let is_start = |line: &[u8], link: Link, is_first| {
             // Another process began this file, or the file is a copy.
             if is_first && link == own_next || link.next_after(line) == own_next {
                 return true;
             }
-            joins =
-                self.joined_from.len() < MAX_JOINED && self.vouches_for_file(line, link, is_first);
+            // A chain without signatures proves nothing.
+            joins = self.joined_from.len() < MAX_JOINED
+                && self.is_later(line, link)
+                && if self.signer.is_some() {
+                    is_signed(line)
+                } else {
+                    is_first
+                };
             joins
         };
         // The last ones before and after the chain begins.
-        let (mut unfollowed, mut signatures) = ([None; 2], 0);
+        let mut unfollowed = [None; 2];
         let others = |line: &[u8], link: Link, has_begun: bool| {
-            let signer = self.signer.as_ref();
-            let signer = signer.filter(|_| signatures < MAX_SIGNATURES);
-            signatures += usize::from(SignedLine::parse(line).is_some());
-            if signer.is_some_and(|signer| signer.has_signed(line)) {
+            if is_signed(line) {
                 unfollowed[usize::from(has_begun)] = Some(link.next_after(line));
             }
         };
@@ -438,24 +457,18 @@ impl LogFile {
         Ok(end)
     }
 
-    /// Returns whether this record lets the process continue the file's chain, although the file
-    /// does not have the last record that the process knows.
-    fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
+    /// Returns whether a record is later than the last record that this process knows, which may be
+    /// in another file.
+    fn is_later(&self, line: &[u8], link: Link) -> bool {
         let (own_next, next) = (self.next, link.next_after(line));
-        let is_later = if next.chain == own_next.chain {
-            // The records in between may be in another file.
-            next.sequence > own_next.sequence
-        } else {
-            // Another process began a chain, because it did not find the earlier file. No process
-            // begins a chain in a file that this process has read.
-            self.last.is_none()
-        };
-        is_later
-            && match &self.signer {
-                Some(signer) => signer.has_signed(line),
-                // A chain without signatures proves nothing.
-                None => is_first,
-            }
+        if next.chain == own_next.chain {
+            return next.sequence > own_next.sequence;
+        }
+        // Another process began a chain, because it did not find the earlier file. No process begins a
+        // chain in a file that this process has read. An older chain was put in the log's place.
+        let earliest = self.active_at.checked_sub(CLOCK_DIFFERENCE);
+        let earliest = format_time(earliest.unwrap_or(SystemTime::UNIX_EPOCH));
+        self.last.is_none() && time_of(line).is_some_and(|time| time[..] >= *earliest.as_bytes())
     }
 
     /// Begins a batch for a file that others have changed. `end` is the file's end.
@@ -526,6 +539,7 @@ impl LogFile {
             return Err(error);
         }
         self.wait.restore();
+        self.active_at = SystemTime::now();
         (self.size, self.written) = (batch.end(), batch.end());
         self.has_reported = false;
         self.joined_from.clear();
@@ -899,6 +913,52 @@ mod tests {
             let known = skillhost_skills::text::digest::hex(&one.next.previous);
             let known = format!("\"known_sha256\":\"{known}\",\"known_here\":true");
             assert!(text.contains(&known), "{calls}: {text}");
+        }
+    }
+
+    #[test]
+    fn joins_no_older_chain() {
+        for (hours, is_joined) in [(0, true), (1, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            let mut other = open_signed(&at("other"));
+            append(&mut other);
+            other.checkpoint().unwrap();
+            let mut own = open_signed(&at("log"));
+            append(&mut own);
+            own.active_at += Duration::from_secs(3600 * hours);
+            std::fs::rename(at("other"), at("log")).unwrap();
+            own.follow();
+            assert_eq!(own.next.chain == other.next.chain, is_joined, "{hours}");
+        }
+    }
+
+    #[test]
+    fn checks_a_bounded_number_of_signatures() {
+        // A line may be checked as the start of the chain and as a record of others.
+        for (lines, is_found) in [(MAX_SIGNATURES / 4, true), (MAX_SIGNATURES + 1, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            let mut other = open_signed(&at("other"));
+            for _ in 0..lines {
+                append(&mut other);
+                other.checkpoint().unwrap();
+            }
+            // Only the last signature is valid.
+            let text = std::fs::read_to_string(at("other")).unwrap();
+            let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
+            let mut parts = before.split("\"signature\":\"");
+            let mut before = parts.next().unwrap().to_owned();
+            for part in parts {
+                let other_digit = if part.starts_with('0') { "1" } else { "0" };
+                before += &["\"signature\":\"", other_digit, &part[1..]].concat();
+            }
+            let mut own = open_signed(&at("log"));
+            append(&mut own);
+            std::fs::write(at("other"), format!("{before}\n{last}\n")).unwrap();
+            std::fs::rename(at("other"), at("log")).unwrap();
+            own.follow();
+            assert_eq!(own.next.chain == other.next.chain, is_found, "{lines}");
         }
     }
 

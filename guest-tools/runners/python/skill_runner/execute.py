@@ -2,7 +2,9 @@
 
 import atexit
 import builtins
+import gc
 import importlib.util
+import io
 import linecache
 import operator
 import os
@@ -14,11 +16,17 @@ import types
 import uuid
 
 from . import unsupported, modules
-from .streams import STDERR, STDOUT, Streams
+from .streams import STDERR, STDOUT, Streams, flush
 
 # The folder of the runner's own code. Tracebacks do not show its frames.
 RUNNER_FOLDER = os.path.dirname(os.path.dirname(__file__)) + "/"
 TEMPORARY_FOLDER = "/tmp"
+# The files with buffers, in the order to flush them: a text file writes into a buffer of the others.
+BUFFERED_FILES = io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom
+# Collects garbage. Warnings of what it finalizes name this file and line, as at the end of an interpreter.
+COLLECT = compile("collect()", "<sys>", "exec").replace(co_firstlineno=0)
+# A script can replace these functions.
+COLLECT_NAMES, _get_objects = {"collect": gc.collect}, gc.get_objects
 
 
 class ScriptExit(BaseException):
@@ -52,7 +60,7 @@ def run(baked, mount, script, source, args, stdin):
     notes = unsupported.NOTES
     path = f"{mount}/{script}"
     folder = os.path.dirname(path)
-    main = _prepare(mount, path)
+    _prepare(mount)
     streams = Streams(stdin)
     exit_hook = _ExitHook()
     baked.missing = _note_missing(notes, mount)
@@ -62,11 +70,14 @@ def run(baked, mount, script, source, args, stdin):
     sys.path_importer_cache.clear()
     modules.list_names(sys.path)
     linecache.cache[path] = _lines(source, path)
-    hidden = baked.enter(main)
+    hidden = baked.enter(_main_module(path))
     try:
-        code = _call(lambda: exec(_compile(source, path), main.__dict__), exit_hook, notes)
-        if exit_hook.code is None:
-            _run_exit_functions()
+        code = _call(source, path, exit_hook, notes)
+        # The first collection orders the objects, as that of an interpreter: those that hold others are finalized
+        # first.
+        for step in (atexit._run_exitfuncs, streams.restore, _flush_files, _collect, baked.leave, _collect):
+            if exit_hook.code is None:
+                _end(step)
     finally:
         # Code in C, such as that which calls `__del__`, ignores `ScriptExit`.
         exit_hook.disarm()
@@ -89,19 +100,33 @@ def _lines(source, path):
     return len(source), None, lines, path
 
 
-def _run_exit_functions():
-    """Runs the functions of `atexit`."""
+def _end(step):
+    """Runs a step of the end of a script."""
     try:
-        atexit._run_exitfuncs()
+        step()
     except BaseException:
-        # `atexit` has reported the errors.
+        # An interpreter ignores these errors, or has reported them.
         pass
 
 
-def _call(function, exit_hook, notes):
+def _flush_files():
+    """Flushes the files that the script left open, because the garbage collector could close a buffer before the
+    file that writes into it."""
+    files = [it for it in _get_objects() if issubclass(type(it), BUFFERED_FILES)]
+    for kind in BUFFERED_FILES:
+        for file in files:
+            if issubclass(type(file), kind):
+                flush(file)
+
+
+def _collect():
+    exec(COLLECT, COLLECT_NAMES)
+
+
+def _call(source, path, exit_hook, notes):
     """Runs a script, and prints its error as an interpreter does. Returns the exit code."""
     try:
-        function()
+        exec(_compile(source, path), sys.modules["__main__"].__dict__)
     except ScriptExit:
         return exit_hook.code
     except SystemExit as error:
@@ -196,14 +221,14 @@ class _ExitHook:
             raise ScriptExit
 
     def disarm(self):
-        """Lets code run again."""
+        """Lets code run again, and keeps the script's modules, so that it finalizes nothing."""
         if self.is_armed:
+            self.modules = sys.modules.copy()
             self.monitoring.set_events(self.MONITORING_TOOL, 0)
 
 
-def _prepare(mount, path):
-    """Sets the process state that differs between calls, such as the environment. Returns the script's
-    module."""
+def _prepare(mount):
+    """Sets the process state that differs between calls, such as the environment."""
     os.reload_environ()
     os.environ["HOME"] = mount
     os.environ["TMPDIR"] = TEMPORARY_FOLDER
@@ -211,6 +236,10 @@ def _prepare(mount, path):
     modules.Skill.mount = mount
     # Seed again: without this, all calls have the seed of the build.
     random.seed()
+
+
+def _main_module(path):
+    """Returns the script's module."""
     main = types.ModuleType("__main__")
     main.__file__ = path
     main.__builtins__ = builtins

@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 
+import skillhost_http
 from skillhost_http import (
     CertificateError, ConnectError, DeniedError, Exchange, HttpError, LimitError, NameNotFoundError, NoAnswerError)
 
@@ -353,8 +354,15 @@ def create_connection(address, timeout=socket._GLOBAL_DEFAULT_TIMEOUT, source_ad
 def replace():
     """Makes libraries send requests through the host."""
     socket.create_connection = create_connection
+    skillhost_http._close = _close
     _replace_urllib3()
     _replace_httpcore()
+
+
+def _close(resource):
+    """Drops a resource, unless a function of `atexit` has. The garbage collector closes unread bodies after that."""
+    if resource.finalizer.alive:
+        resource.__exit__(None, None, None)
 
 
 def _replace_urllib3():

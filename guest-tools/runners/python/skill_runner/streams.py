@@ -106,8 +106,8 @@ class _InputFile(io.BytesIO):
 def flush(file):
     try:
         file.flush()
-    except (AttributeError, OSError, ValueError):
-        # The script has closed or replaced it.
+    except Exception:
+        # The script has closed or replaced it, or its own code fails.
         pass
 
 
@@ -136,6 +136,11 @@ class Streams:
         return io.TextIOWrapper(
             buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
         )
+
+    def restore(self):
+        """Flushes the streams with which the script replaced its own, and drops them."""
+        self.flush()
+        sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
 
     def flush(self):
         for file in (sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__):

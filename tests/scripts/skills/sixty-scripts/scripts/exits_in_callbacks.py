@@ -27,6 +27,10 @@ how = sys.argv[1]
 if how == "del":
     ender = Ender()
     del ender
+elif how == "end":
+    ender = Ender()
+    ender.itself = ender
+    print("lost", file=open("lost.txt", "w"))
 elif how == "atexit":
     atexit.register(os._exit, 5)
 elif how == "finalize":

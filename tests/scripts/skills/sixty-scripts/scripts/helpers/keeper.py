@@ -1,0 +1,3 @@
+"""Keeps a file open."""
+file = open("keeper.txt", "w")
+file.write("a module's")

@@ -27,6 +27,7 @@ BUFFERED_FILES = io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom
 COLLECT = compile("collect()", "<sys>", "exec").replace(co_firstlineno=0)
 # A script can replace these functions.
 COLLECT_NAMES, _get_objects = {"collect": gc.collect}, gc.get_objects
+TRACERS = sys.settrace, sys.setprofile
 
 
 class ScriptExit(BaseException):
@@ -100,10 +101,23 @@ def _lines(source, path):
     return len(source), None, lines, path
 
 
+def _run(function, *arguments):
+    """Calls a function that runs code of the script. Then removes the script's trace and profile functions, which
+    would see the runner's code and could end it. They do not see the calls that `map` makes."""
+    runs = map(operator.call, [function], *([it] for it in arguments))
+    resets = map(operator.call, TRACERS, (None, None))
+    try:
+        for _ in runs:
+            pass
+    finally:
+        for _ in resets:
+            pass
+
+
 def _end(step):
     """Runs a step of the end of a script."""
     try:
-        step()
+        _run(step)
     except BaseException:
         # An interpreter ignores these errors, or has reported them.
         pass
@@ -126,7 +140,7 @@ def _collect():
 def _call(source, path, exit_hook, notes):
     """Runs a script, and prints its error as an interpreter does. Returns the exit code."""
     try:
-        exec(_compile(source, path), sys.modules["__main__"].__dict__)
+        _run(exec, _compile(source, path), sys.modules["__main__"].__dict__)
     except ScriptExit:
         return exit_hook.code
     except SystemExit as error:
@@ -165,7 +179,7 @@ def _report_error(error, exit_hook):
     """Prints an uncaught error with the script's `sys.excepthook`. Returns the exit code."""
     try:
         hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
-        hook(type(error), error, error.__traceback__)
+        _run(hook, type(error), error, error.__traceback__)
     except ScriptExit:
         return exit_hook.code
     except SystemExit as error:

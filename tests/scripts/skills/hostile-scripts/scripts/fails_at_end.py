@@ -1,5 +1,9 @@
-"""Fails or loops when its objects are finalized."""
+"""Fails, loops or traces when its objects are finalized."""
 import sys
+
+
+def fail(*_):
+    raise ZeroDivisionError
 
 
 class Thing:
@@ -8,7 +12,10 @@ class Thing:
         if sys.argv[1] == "loops":
             while True:
                 pass
-        raise ValueError("at the end")
+        if sys.argv[1] == "traces":
+            sys.settrace(fail)
+        else:
+            raise ValueError("at the end")
 
 
 thing = Thing()

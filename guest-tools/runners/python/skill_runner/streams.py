@@ -1,6 +1,7 @@
 """stdin, stdout and stderr of a script, in memory. Keeps the output of both streams in the order of writing.
 `execute` builds the answer from it."""
 
+import _io
 import builtins
 import collections
 import io
@@ -14,7 +15,7 @@ MAX_LAST_BYTES = 64 << 10
 # The size at which a chunk is full. Guards against: a chunk for each byte.
 FULL_CHUNK_BYTES = 4 << 10
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class Output:
@@ -93,14 +94,24 @@ class _OutputFile(io.RawIOBase):
         return len(data)
 
 
-class _InputFile(io.BytesIO):
-    """The raw file of stdin."""
+class _InputFile(io.RawIOBase):
+    """A raw file of stdin. All of them read from the same source."""
 
     name = "<stdin>"
     mode = "rb"
 
+    def __init__(self, source):
+        self._source = source
+
+    def readable(self):
+        return True
+
     def fileno(self):
-        return 0
+        return STDIN
+
+    def readinto(self, buffer):
+        self._checkClosed()
+        return self._source.readinto(buffer)
 
 
 def flush(file):
@@ -120,13 +131,13 @@ class Streams:
     def __init__(self, stdin):
         Streams.current = self
         self.output = Output()
-        self._stdin = stdin
+        self._stdin = io.BytesIO(stdin)
         sys.stdin = sys.__stdin__ = self.reader()
         sys.stdout = sys.__stdout__ = self.writer(STDOUT)
         sys.stderr = sys.__stderr__ = self.writer(STDERR)
 
     def reader(self):
-        return io.TextIOWrapper(_InputFile(self._stdin), encoding="utf-8")
+        return io.TextIOWrapper(io.BufferedReader(_InputFile(self._stdin)), encoding="utf-8")
 
     def writer(self, stream):
         raw = _OutputFile(self.output, stream)
@@ -146,6 +157,9 @@ class Streams:
         for file in (sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__):
             flush(file)
 
+    def read(self, original, fd, size, /):
+        return self._stdin.read(size) if fd == STDIN else original(fd, size)
+
     def write(self, original, fd, data, /):
         if fd not in (STDOUT, STDERR):
             return original(fd, data)
@@ -160,15 +174,12 @@ class Streams:
             return original(file, mode, *arguments, **named)
         names = ("buffering", "encoding", "errors", "newline")
         named = dict(zip(names, arguments)) | named
-        if stream == 0:
-            raw = _InputFile(self._stdin)
-        elif stream == _NULL:
-            raw = _OutputFile(Output(), STDOUT) if set(mode) & set("wax") else _InputFile(b"")
-        else:
-            raw = _OutputFile(self.output, stream)
-        if "b" in mode:
+        raw = self.raw(stream, mode)
+        if named.get("buffering") == 0:
             return raw
-        buffer = raw if isinstance(raw, _InputFile) else io.BufferedWriter(raw)
+        buffer = io.BufferedReader(raw) if raw.readable() else io.BufferedWriter(raw)
+        if "b" in mode:
+            return buffer
         return io.TextIOWrapper(
             buffer,
             encoding=named.get("encoding") or "utf-8",
@@ -177,18 +188,43 @@ class Streams:
             line_buffering=True,
         )
 
+    def raw(self, stream, mode):
+        """Returns a raw file of a stream."""
+        if stream == _NULL:
+            return _OutputFile(Output(), STDOUT) if set(mode) & set("wax") else _InputFile(io.BytesIO())
+        return _InputFile(self._stdin) if stream == STDIN else _OutputFile(self.output, stream)
+
+
+class _FileType(type):
+    """Makes `io.FileIO` return the raw files of the streams. Its instances are those of the original, which
+    `open` makes."""
+
+    def __call__(cls, file, mode="r", *arguments, **named):
+        if cls is FileIO and Streams.current and type(file) is int and file in _STREAMS:
+            return Streams.current.raw(file, mode)
+        return super().__call__(file, mode, *arguments, **named)
+
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(_io.FileIO if cls is FileIO else cls, instance)
+
+
+class FileIO(_io.FileIO, metaclass=_FileType):
+    """Replaces `io.FileIO`."""
+
 
 _NULL = 3
 _STREAMS = {
-    0: 0, 1: STDOUT, 2: STDERR, "/dev/stdin": 0, "/dev/stdout": STDOUT, "/dev/stderr": STDERR,
+    0: STDIN, 1: STDOUT, 2: STDERR, "/dev/stdin": STDIN, "/dev/stdout": STDOUT, "/dev/stderr": STDERR,
     "/dev/null": _NULL,
 }
 
 
 def replace():
-    """Redirects `os.write` and `open` to the script's streams, for the descriptors 0 to 2 and their paths in
-    /dev."""
+    """Redirects `os.read`, `os.write`, `io.FileIO` and `open` to the script's streams, for the descriptors 0 to 2,
+    and for `open` also their paths in /dev."""
+    os.read = _redirected(os.read, Streams.read)
     os.write = _redirected(os.write, Streams.write)
+    io.FileIO = FileIO
     io.open = builtins.open = _redirected(io.open, Streams.open)
 
 

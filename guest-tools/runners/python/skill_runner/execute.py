@@ -8,6 +8,7 @@ import io
 import linecache
 import operator
 import os
+import pathlib
 import random
 import sys
 import tempfile
@@ -299,6 +300,25 @@ def accept_mounts():
             os.mkdir(name, mode)
 
     os.makedirs = makedirs
+
+
+def follow_links():
+    """Makes comparisons of files follow symbolic links. The C library's `stat` returns the inode of the link."""
+    def stat(path):
+        # An error names the path as the script gave it.
+        status = os.stat(path)
+        return status if isinstance(path, int) else os.stat(os.path.realpath(path))
+
+    def samefile(first, second):
+        return os.path.samestat(stat(first), stat(second))
+
+    def file_id(info, *, follow_symlinks=True):
+        status = stat(info._path) if follow_symlinks else os.lstat(info._path)
+        return status.st_dev, status.st_ino
+
+    os.path.samefile = pathlib.Path.samefile = samefile
+    # `Path.copy` and `Path.move` use it.
+    pathlib._os._PathInfoBase._file_id = file_id
 
 
 def hide_frames():

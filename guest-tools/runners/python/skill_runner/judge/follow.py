@@ -135,6 +135,18 @@ class Follower:
         self._visit(scope, node.values[0], flow)
         flow.follow_optional(self.part(scope, node.values[1:]))
 
+    def visit_Compare(self, scope, node, flow):
+        first, *others = node.comparators
+        self._visit(scope, node.left, flow)
+        self._visit(scope, first, flow)
+        if others:
+            flow.follow_optional(self.part(scope, others))
+
+    def visit_Assert(self, scope, node, flow):
+        self._visit(scope, node.test, flow)
+        if node.msg:
+            flow.follow_optional(self.part(scope, [node.msg]))
+
     def visit_ListComp(self, scope, node, flow):
         first = node.generators[0]
         self._visit(scope, first.iter, flow)

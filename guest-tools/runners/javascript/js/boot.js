@@ -114,6 +114,7 @@
     turn: timers.turn,
     resolve: loader.resolve,
     load: loader.load,
+    withoutAttribute: loader.withoutAttribute,
     rejection: timers.rejection,
   };
 });

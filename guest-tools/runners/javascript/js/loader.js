@@ -347,17 +347,52 @@ function compileCommonJs(path, source) {
   if (type === "mjs" || type === "module") {
     return undefined;
   }
-  const body = source.replace(/^#!/, "//");
-  try {
-    return native.compile(`(function (exports, require, module, __filename, __dirname) {${body}\n})`, path);
-  } catch (error) {
-    const looksLikeModule = /^\s*(import|export)\b|\bimport\.meta\b|\bawait\b/m.test(source);
-    if (type === undefined && error instanceof SyntaxError && looksLikeModule) {
-      return undefined;
+  let body = source.replace(/^#!/, "//");
+  for (;;) {
+    try {
+      return native.compile(`(function (exports, require, module, __filename, __dirname) {${body}\n})`, path);
+    } catch (error) {
+      const changed = withoutAttribute(body, error);
+      const looksLikeModule = /^\s*(import|export)\b|\bimport\.meta\b|\bawait\b/m.test(source);
+      if (changed === undefined && type === undefined && error instanceof SyntaxError && looksLikeModule) {
+        return undefined;
+      }
+      if (changed === undefined) {
+        throw error;
+      }
+      body = changed;
     }
-    throw error;
   }
 }
+
+// The attribute of an import of JSON, after the module's name or in an `import()`.
+const ATTRIBUTE = (() => {
+  const json = String.raw`\{\s*["']?type["']?\s*:\s*["']json["']\s*,?\s*\}`;
+  const after = String.raw`(?<=["']\s*)(?:with|assert)\s*${json}`;
+  const inCall = String.raw`,\s*\{\s*(?:with|assert)\s*:\s*${json}\s*,?\s*\}\s*,?\s*(?=\))`;
+  return new RegExp(`${after}|${inCall}`, "g");
+})();
+
+// QuickJS does not parse attributes of imports. Returns a source without the attribute at which the
+// parser stopped, or undefined if the error has another cause.
+function withoutAttribute(source, error) {
+  const line = error instanceof SyntaxError && /:(\d+):\d+\)?$/m.exec(error.stack)?.[1];
+  if (!line) {
+    return undefined;
+  }
+  let start = 0;
+  for (let number = 1; number < line; number += 1) {
+    start = source.indexOf("\n", start) + 1;
+  }
+  ATTRIBUTE.lastIndex = start;
+  const match = ATTRIBUTE.exec(source);
+  if (!match || source.slice(start, match.index).includes("\n")) {
+    return undefined;
+  }
+  const end = match.index + match[0].length;
+  return source.slice(0, match.index) + match[0].replace(/[^\n]/g, " ") + source.slice(end);
+}
+exports.withoutAttribute = withoutAttribute;
 
 // Returns the module of an import: the path of a file, or `node:NAME`.
 exports.resolve = (base, specifier) => {

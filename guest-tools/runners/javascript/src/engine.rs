@@ -237,11 +237,21 @@ impl Resolver for Modules {
 
 impl Loader for Modules {
     fn load<'js>(&mut self, ctx: &Ctx<'js>, name: &str) -> Result<Module<'js, Declared>> {
-        let (source, meta): (String, Object<'js>) = {
+        let (mut source, meta): (String, Object<'js>) = {
             let loaded: Object<'js> = hook(ctx, "load", (name,))?;
             (loaded.get("source")?, loaded.get("meta")?)
         };
-        let module = Module::declare(ctx.clone(), name, source)?;
+        let module = loop {
+            match Module::declare(ctx.clone(), name, source.as_str()) {
+                Err(rquickjs::Error::Exception) => {
+                    let error = ctx.catch();
+                    let changed: Option<String> =
+                        hook(ctx, "withoutAttribute", (source, error.clone()))?;
+                    source = changed.ok_or_else(|| ctx.throw(error))?;
+                }
+                declared => break declared?,
+            }
+        };
         let target = module.meta()?;
         for entry in meta.props::<String, Value<'js>>() {
             let (key, value) = entry?;

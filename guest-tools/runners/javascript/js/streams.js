@@ -4,27 +4,50 @@ const Events = require("events");
 // The size of a chunk that a stream reads.
 const CHUNK_BYTES = 64 << 10;
 
+// Returns the number of bytes of an incomplete character at the end.
+function incompleteLength(bytes, encoding) {
+  const { length } = bytes;
+  switch (encoding) {
+    case "utf8":
+      for (let count = 1; count <= Math.min(3, length); count += 1) {
+        const byte = bytes[length - count];
+        if ((byte & 0xc0) !== 0x80) {
+          const complete = byte >= 0xf8 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+          return count < complete ? count : 0;
+        }
+      }
+      return 0;
+    case "utf16le": {
+      const odd = length % 2;
+      // A high surrogate needs the low one.
+      return odd + (length - odd > 0 && (bytes[length - odd - 1] & 0xfc) === 0xd8 ? 2 : 0);
+    }
+    case "base64":
+    case "base64url":
+      return length % 3;
+    default:
+      return 0;
+  }
+}
+
 class StringDecoder {
   constructor(encoding = "utf8") {
-    this.encoding = encoding;
+    if (!Buffer.isEncoding(encoding)) {
+      throw Object.assign(new TypeError(`Unknown encoding: ${encoding}`), { code: "ERR_UNKNOWN_ENCODING" });
+    }
+    const name = encoding.toLowerCase();
+    this.encoding = { "utf-8": "utf8", ucs2: "utf16le", "ucs-2": "utf16le", "utf-16le": "utf16le", binary: "latin1" }[name] ?? name;
     this._rest = Buffer.alloc(0);
   }
   write(bytes) {
-    const all = Buffer.concat([this._rest, bytes]);
-    let end = all.length;
-    if (/^utf-?8$/i.test(this.encoding)) {
-      // Keep an incomplete character at the end for the next call.
-      let start = end - 1;
-      while (start >= 0 && end - start < 4 && (all[start] & 0xc0) === 0x80) {
-        start -= 1;
-      }
-      const lead = start >= 0 ? all[start] : 0;
-      const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-      if (end - start < length && start >= 0) {
-        end = start;
-      }
+    if (typeof bytes === "string") {
+      return bytes;
     }
-    this._rest = all.subarray(end);
+    const part = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const all = this._rest.length > 0 ? Buffer.concat([this._rest, part]) : part;
+    const end = all.length - incompleteLength(all, this.encoding);
+    // A copy, because the caller may reuse its buffer.
+    this._rest = Buffer.from(all.subarray(end));
     return all.toString(this.encoding, 0, end);
   }
   end(bytes) {
@@ -274,6 +297,7 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
 
 exports.standard = standard;
 exports.StringDecoder = StringDecoder;
+exports.incompleteLength = incompleteLength;
 exports.from = (bytes) => new Readable(chunks(bytes));
 exports.reader = (path, options) => {
   options = typeof options === "string" ? { encoding: options } : (options ?? {});

@@ -5,41 +5,70 @@ class TextEncoder {
     return new Uint8Array(native.encode(`${text}`.toWellFormed()));
   }
   encodeInto(text, target) {
-    const bytes = this.encode(text).subarray(0, target.length);
-    target.set(bytes);
-    return { read: text.length, written: bytes.length };
+    const bytes = this.encode(text);
+    let written = Math.min(bytes.length, target.length);
+    // Write no part of a character.
+    while (written < bytes.length && (bytes[written] & 0xc0) === 0x80) {
+      written -= 1;
+    }
+    target.set(bytes.subarray(0, written));
+    return { read: native.decode(bytes.slice(0, written), false).length, written };
   }
 }
 
+const DECODER_NAMES = {
+  utf8: "utf-8", "unicode-1-1-utf-8": "utf-8", "utf-16": "utf-16le", "ucs-2": "utf-16le",
+  latin1: "windows-1252", l1: "windows-1252", ascii: "windows-1252", "us-ascii": "windows-1252",
+  "iso-8859-1": "windows-1252", "iso8859-1": "windows-1252", cp1252: "windows-1252",
+};
+// The characters of windows-1252 from 0x80 to 0x9f.
+const WINDOWS_CHARACTERS = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
+const toBytes = (data) => (ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data));
+
 class TextDecoder {
   constructor(label = "utf-8", options = {}) {
-    this.encoding = label.toLowerCase().replace(/^utf8$/, "utf-8").replace(/^(utf-16|utf16le)$/, "utf-16le");
+    const name = `${label}`.trim().toLowerCase();
+    this.encoding = DECODER_NAMES[name] ?? name;
     this.fatal = options.fatal ?? false;
     this.ignoreBOM = options.ignoreBOM ?? false;
-    if (!["utf-8", "utf-16le", "latin1", "iso-8859-1", "windows-1252", "ascii"].includes(this.encoding)) {
+    this._rest = [];
+    if (!["utf-8", "utf-16le", "windows-1252"].includes(this.encoding)) {
       throw Object.assign(new RangeError(`The "${label}" encoding is not supported`), { code: "ERR_ENCODING_NOT_SUPPORTED" });
     }
   }
-  decode(data, options) {
-    const bytes = data === undefined ? new Uint8Array() : ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
-    if (this.encoding !== "utf-8") {
-      return Buffer.from(bytes).toString(this.encoding === "utf-16le" ? "utf16le" : "latin1");
-    }
-    if (options?.stream || this._decoder) {
-      this._decoder ??= new (require("streams").StringDecoder)();
-      const text = this._decoder.write(bytes);
-      if (options?.stream) {
-        return text;
-      }
-      const rest = this._decoder.end();
-      this._decoder = undefined;
-      return text + rest;
-    }
-    const text = native.decode(bytes, this.fatal);
+  decode(data = [], { stream = false } = {}) {
+    const added = toBytes(data);
+    const bytes = new Uint8Array(this._rest.length + added.length);
+    bytes.set(this._rest);
+    bytes.set(added, this._rest.length);
+    const incomplete = stream ? require("streams").incompleteLength(bytes, this.encoding.replace("-", "")) : 0;
+    const end = bytes.length - incomplete;
+    // A copy, because the caller may reuse its buffer.
+    this._rest = bytes.slice(end);
+    let text = this._decodeAll(bytes.subarray(0, end));
     if (text === undefined) {
-      throw Object.assign(new TypeError("The encoded data was not valid for encoding utf-8"), { code: "ERR_ENCODING_INVALID_ENCODED_DATA" });
+      this._rest = [];
+      this._hasStarted = false;
+      throw Object.assign(new TypeError(`The encoded data was not valid for encoding ${this.encoding}`), { code: "ERR_ENCODING_INVALID_ENCODED_DATA" });
     }
-    return this.ignoreBOM ? text : text.replace(/^\ufeff/, "");
+    const isStart = !this._hasStarted;
+    this._hasStarted = stream && (this._hasStarted || text !== "");
+    if (isStart && !this.ignoreBOM && this.encoding !== "windows-1252" && text.startsWith("\ufeff")) {
+      text = text.slice(1);
+    }
+    return text;
+  }
+  // Returns the text, or undefined if invalid bytes are fatal.
+  _decodeAll(bytes) {
+    if (this.encoding === "utf-8") {
+      return native.decode(bytes, this.fatal);
+    }
+    const buffer = Buffer.from(bytes);
+    if (this.encoding === "windows-1252") {
+      return buffer.toString("latin1").replace(/[\x80-\x9f]/g, (character) => WINDOWS_CHARACTERS[character.charCodeAt() - 0x80]);
+    }
+    const text = buffer.toString("utf16le") + (bytes.length % 2 > 0 ? "\ud800" : "");
+    return this.fatal && !text.isWellFormed() ? undefined : text.toWellFormed();
   }
 }
 
@@ -47,7 +76,7 @@ class DOMException extends Error {
   constructor(message = "", name = "Error") {
     super(message);
     Object.defineProperty(this, "name", { value: name, configurable: true });
-    this.code = { AbortError: 20, DataCloneError: 25, TimeoutError: 23 }[name] ?? 0;
+    this.code = { InvalidCharacterError: 5, AbortError: 20, DataCloneError: 25, TimeoutError: 23 }[name] ?? 0;
   }
 }
 
@@ -161,6 +190,22 @@ function structuredClone(value, options, seen = new Map()) {
   return copy;
 }
 
+function atob(text) {
+  const letters = `${text}`.replace(/[\t\n\f\r ]/g, "");
+  const digits = letters.length % 4 === 0 ? letters.replace(/==?$/, "") : letters;
+  if (digits.length % 4 === 1 || /[^A-Za-z\d+/]/.test(digits)) {
+    throw new DOMException("The string to be decoded is not correctly encoded.", "InvalidCharacterError");
+  }
+  return Buffer.from(digits, "base64").toString("latin1");
+}
+
+function btoa(text) {
+  if (/[^\0-\xff]/.test(text)) {
+    throw new DOMException("Invalid character", "InvalidCharacterError");
+  }
+  return Buffer.from(`${text}`, "latin1").toString("base64");
+}
+
 module.exports = {
   TextEncoder,
   TextDecoder,
@@ -168,8 +213,8 @@ module.exports = {
   AbortController,
   AbortSignal,
   structuredClone: (value, options) => structuredClone(value, options),
-  atob: (text) => Buffer.from(`${text}`, "base64").toString("latin1"),
-  btoa: (text) => Buffer.from(`${text}`, "latin1").toString("base64"),
+  atob,
+  btoa,
   performance: {
     now: () => native.clock(),
     timeOrigin: Date.now() - native.clock(),

@@ -173,6 +173,8 @@ class Readable extends Events {
     return target;
   }
   async *[Symbol.asyncIterator]() {
+    // The loop throws the error.
+    this.on("error", () => {});
     for (let chunk; (chunk = this.read()) !== null; ) {
       await null;
       yield chunk;
@@ -315,10 +317,8 @@ exports.reader = (path, options) => {
     try {
       require("fs").accessSync(path);
     } catch (error) {
-      error.syscall = "open";
-      error.message = error.message.replace(", access ", ", open ");
       stream.destroyed = true;
-      stream.emit("error", error);
+      stream.emit("error", error.syscall ? require("fs").error(error.code, "open", error.path) : error);
       return;
     }
     stream.emit("open", 10);

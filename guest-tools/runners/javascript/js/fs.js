@@ -94,6 +94,9 @@ function pathText(path, name = "path") {
 
 // Returns a path as an absolute and normalized one.
 function absolute(path) {
+  if (path === "") {
+    throw new Error("ENOENT");
+  }
   const parts = [];
   for (const part of (path.startsWith("/") ? path : `${process.cwd()}/${path}`).split("/")) {
     if (part === "..") {
@@ -108,9 +111,6 @@ function absolute(path) {
 // Calls a function with the absolute path.
 function atPath(path, syscall, operation) {
   const text = pathText(path);
-  if (text === "") {
-    throw systemError("ENOENT", syscall, text);
-  }
   return withErrors(syscall, text, undefined, () => operation(absolute(text)));
 }
 

@@ -8,6 +8,8 @@ class Interface extends Events {
     this._output = options.output;
     this._prompt = options.prompt ?? "> ";
     this._lines = [];
+    // The number of lines at the start of `_lines` that have been read.
+    this._taken = 0;
     this._questions = [];
     this._rest = "";
     this._isClosed = false;
@@ -30,21 +32,32 @@ class Interface extends Events {
     });
   }
   _add(lines) {
-    this._lines.push(...lines);
+    if (this._hasLines()) {
+      lines.forEach((line) => this._lines.push(line));
+    } else {
+      this._lines = lines;
+      this._taken = 0;
+    }
     this._flush();
   }
+  _hasLines() {
+    return this._taken < this._lines.length;
+  }
+  _take() {
+    return this._lines[this._taken++];
+  }
   _flush() {
-    while (this._lines.length > 0 && !this._isPaused && !this._isClosed) {
+    while (this._hasLines() && !this._isPaused && !this._isClosed) {
       const callback = this._questions.shift();
       if (callback) {
-        callback(this._lines.shift());
+        callback(this._take());
       } else if (this.listenerCount("line") > 0) {
-        this.emit("line", this._lines.shift());
+        this.emit("line", this._take());
       } else {
         break;
       }
     }
-    if (this._hasEnded && this._lines.length === 0) {
+    if (this._hasEnded && !this._hasLines()) {
       this.close();
     }
     this._wake?.();
@@ -87,8 +100,8 @@ class Interface extends Events {
   }
   async *[Symbol.asyncIterator]() {
     for (;;) {
-      while (this._lines.length > 0) {
-        yield this._lines.shift();
+      while (this._hasLines()) {
+        yield this._take();
       }
       if (this._error) {
         throw this._error;

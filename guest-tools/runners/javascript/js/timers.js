@@ -2,7 +2,11 @@
 // between two callbacks.
 const ticks = [];
 const unhandled = new Map();
-let timers = [];
+// A binary heap: the entry that is due first is at the start. That of a cleared timer has no timer.
+let entries = [];
+let clearedCount = 0;
+// The timers whose number the script has read.
+const numbered = new Map();
 let immediates = [];
 let batch = [];
 let sequence = 0;
@@ -38,7 +42,6 @@ class Timeout {
   }
   refresh() {
     remove(this);
-    this._cleared = false;
     add(this);
     return this;
   }
@@ -47,53 +50,169 @@ class Timeout {
     return this;
   }
   [Symbol.toPrimitive]() {
+    numbered.set(this._number, this);
     return this._number;
   }
 }
 
+const compare = (one, other) => one.due - other.due || one.order - other.order;
+
 function add(timer) {
-  timer._due = now + timer._delay;
-  timer._order = ++sequence;
-  let index = timers.length;
-  while (index > 0 && timers[index - 1]._due > timer._due) {
-    index -= 1;
+  const entry = { timer, due: now + timer._delay, order: ++sequence };
+  timer._entry = entry;
+  timer._isCleared = false;
+  let index = entries.length;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
+    if (compare(entries[parent], entry) < 0) {
+      break;
+    }
+    entries[index] = entries[parent];
+    index = parent;
   }
-  timers.splice(index, 0, timer);
+  entries[index] = entry;
+}
+
+// Removes the first entry from the heap, and returns its timer.
+function takeFirst() {
+  const { timer } = entries[0];
+  const last = entries.pop();
+  let index = 0;
+  for (let child = 1; child < entries.length; child = 2 * index + 1) {
+    if (child + 1 < entries.length && compare(entries[child + 1], entries[child]) < 0) {
+      child += 1;
+    }
+    if (compare(last, entries[child]) < 0) {
+      break;
+    }
+    entries[index] = entries[child];
+    index = child;
+  }
+  if (entries.length > 0) {
+    entries[index] = last;
+  }
+  return timer;
 }
 
 function remove(timer) {
-  if (timer instanceof Timeout) {
-    timer._cleared = true;
+  timer._isCleared = true;
+  numbered.delete(timer._number);
+  if (!timer._entry) {
+    return;
   }
-  timers = timers.filter((other) => other !== timer && other._number !== timer);
+  timer._entry.timer = undefined;
+  timer._entry = undefined;
+  clearedCount += 1;
+  // Seldom enough that clearing many timers takes little time.
+  if (clearedCount > entries.length / 2) {
+    // A sorted array is a heap.
+    entries = entries.filter((entry) => entry.timer).sort(compare);
+    clearedCount = 0;
+  }
+}
+
+class Immediate {
+  constructor(callback, args) {
+    this._callback = callback;
+    this._args = args;
+  }
+  ref() {
+    return this;
+  }
+  unref() {
+    return this;
+  }
+  hasRef() {
+    return true;
+  }
 }
 
 exports.setTimeout = (callback, delay, ...args) => new Timeout(callback, +delay, args, false);
 exports.setInterval = (callback, delay, ...args) => new Timeout(callback, +delay, args, true);
 exports.clearTimeout = exports.clearInterval = (timer) => {
   if (timer != null) {
-    remove(timer instanceof Timeout ? timer : +timer);
+    const found = timer instanceof Timeout ? timer : numbered.get(+timer);
+    found && remove(found);
   }
 };
 exports.setImmediate = (callback, ...args) => {
-  const immediate = { callback, args, ref: () => immediate, unref: () => immediate };
+  const immediate = new Immediate(callback, args);
   immediates.push(immediate);
   return immediate;
 };
 exports.clearImmediate = (immediate) => {
-  immediates = immediates.filter((other) => other !== immediate);
-  batch = batch.filter((other) => other !== immediate);
+  if (immediate instanceof Immediate) {
+    immediate._callback = undefined;
+  }
 };
 exports.queueMicrotask = (callback) => {
   Promise.resolve().then(() => exports.guard(callback));
 };
-exports.promises = {
-  setTimeout: (delay, value) => new Promise((resolve) => exports.setTimeout(resolve, delay, value)),
-  setImmediate: (value) => new Promise((resolve) => exports.setImmediate(resolve, value)),
-};
-Object.defineProperty(exports.setTimeout, Symbol.for("nodejs.util.promisify.custom"), {
-  value: exports.promises.setTimeout,
+
+const abortError = (signal) =>
+  Object.assign(new Error("The operation was aborted", { cause: signal.reason }), { name: "AbortError", code: "ABORT_ERR" });
+
+// Returns a promise of `value` for when the timer fires that `start` sets.
+const later = (start, clear, value, { signal, ref } = {}) => new Promise((resolve, reject) => {
+  if (signal?.aborted) {
+    reject(abortError(signal));
+    return;
+  }
+  const abort = () => {
+    clear(timer);
+    reject(abortError(signal));
+  };
+  const timer = start(() => {
+    signal?.removeEventListener("abort", abort);
+    resolve(value);
+  });
+  ref === false && timer.unref();
+  signal?.addEventListener("abort", abort, { once: true });
 });
+
+exports.promises = {
+  setTimeout: (delay, value, options) =>
+    later((done) => exports.setTimeout(done, delay), exports.clearTimeout, value, options),
+  setImmediate: (value, options) => later(exports.setImmediate, exports.clearImmediate, value, options),
+  async *setInterval(delay, value, { signal, ref } = {}) {
+    let dueCount = 0;
+    let wake;
+    const timer = exports.setInterval(() => {
+      dueCount += 1;
+      wake?.();
+    }, delay);
+    ref === false && timer.unref();
+    const abort = () => wake?.();
+    signal?.addEventListener("abort", abort);
+    try {
+      for (;;) {
+        if (signal?.aborted) {
+          throw abortError(signal);
+        }
+        if (dueCount > 0) {
+          dueCount -= 1;
+          yield value;
+        } else {
+          await new Promise((resolve) => {
+            wake = resolve;
+          });
+        }
+      }
+    } finally {
+      exports.clearInterval(timer);
+      signal?.removeEventListener("abort", abort);
+    }
+  },
+  scheduler: {
+    wait: (delay, options) => exports.promises.setTimeout(delay, undefined, options),
+    yield: () => exports.promises.setImmediate(),
+  },
+};
+for (const name of ["setTimeout", "setImmediate"]) {
+  Object.defineProperty(exports[name], Symbol.for("nodejs.util.promisify.custom"), {
+    value: exports.promises[name],
+  });
+}
 
 exports.nextTick = (callback, ...args) => {
   ticks.push([callback, args]);
@@ -156,17 +275,24 @@ exports.turn = () => {
   }
   const immediate = batch.shift();
   if (immediate) {
-    hasEmittedBeforeExit = false;
-    exports.guard(() => immediate.callback(...immediate.args));
-    exports.runTicks();
+    if (immediate._callback) {
+      hasEmittedBeforeExit = false;
+      exports.guard(() => immediate._callback(...immediate._args));
+      exports.runTicks();
+    }
     return 0;
   }
-  const timer = timers[0];
-  if (timer && timer._due <= now) {
-    timers.shift();
+  while (entries.length > 0 && !entries[0].timer) {
+    takeFirst();
+    clearedCount -= 1;
+  }
+  const entry = entries[0];
+  if (entry && entry.due <= now) {
+    const timer = takeFirst();
+    timer._entry = undefined;
     hasEmittedBeforeExit = false;
     exports.guard(() => timer._callback(...timer._args));
-    if (timer._isInterval && !timer._cleared && !timers.includes(timer)) {
+    if (timer._isInterval && !timer._isCleared && !timer._entry) {
       now = Math.trunc(native.clock());
       add(timer);
     }
@@ -179,13 +305,13 @@ exports.turn = () => {
     now = Math.trunc(native.clock());
     return 0;
   }
-  if (timer && timer._due <= native.clock()) {
+  if (entry && entry.due <= native.clock()) {
     now = Math.trunc(native.clock());
     return 0;
   }
   const isPending = native.httpIsPending();
-  if (isPending || timers.some((timer) => timer._hasRef)) {
-    return timer ? Math.max(timer._due - native.clock(), 0.05) : Infinity;
+  if (isPending || entries.some(({ timer }) => timer?._hasRef)) {
+    return entry ? Math.max(entry.due - native.clock(), 0.05) : Infinity;
   }
   const process = require("process");
   if (!hasEmittedBeforeExit) {

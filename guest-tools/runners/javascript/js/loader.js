@@ -352,11 +352,11 @@ function compileCommonJs(path, source) {
     try {
       return native.compile(`(function (exports, require, module, __filename, __dirname) {${body}\n})`, path);
     } catch (error) {
-      const changed = withoutAttribute(body, error);
       const looksLikeModule = /^\s*(import|export)\b|\bimport\.meta\b|\bawait\b/m.test(source);
-      if (changed === undefined && type === undefined && error instanceof SyntaxError && looksLikeModule) {
+      if (type === undefined && error instanceof SyntaxError && looksLikeModule) {
         return undefined;
       }
+      const changed = withoutAttribute(body, error);
       if (changed === undefined) {
         throw error;
       }
@@ -367,11 +367,14 @@ function compileCommonJs(path, source) {
 
 // The attribute of an import of JSON, after the module's name or in an `import()`.
 const ATTRIBUTE = (() => {
-  const json = String.raw`\{\s*["']?type["']?\s*:\s*["']json["']\s*,?\s*\}`;
-  const after = String.raw`(?<=["']\s*)(?:with|assert)\s*${json}`;
+  const json = String.raw`\{\s{0,99}["']?type["']?\s{0,99}:\s{0,99}["']json["']\s{0,99},?\s{0,99}\}`;
+  const after = String.raw`(?<=["']\s{0,9})(?:with|assert)\s*${json}`;
   const inCall = String.raw`,\s*\{\s*(?:with|assert)\s*:\s*${json}\s*,?\s*\}\s*,?\s*(?=\))`;
   return new RegExp(`${after}|${inCall}`, "g");
 })();
+// The maximum length of an attribute, and of a line with one.
+const MAX_ATTRIBUTE = 200;
+const MAX_LINE = 20_000;
 
 // QuickJS does not parse attributes of imports. Returns a source without the attribute at which the
 // parser stopped, or undefined if the error has another cause.
@@ -384,13 +387,20 @@ function withoutAttribute(source, error) {
   for (let number = 1; number < line; number += 1) {
     start = source.indexOf("\n", start) + 1;
   }
-  ATTRIBUTE.lastIndex = start;
-  const match = ATTRIBUTE.exec(source);
-  if (!match || source.slice(start, match.index).includes("\n")) {
+  const lineEnd = source.indexOf("\n", start);
+  // An attribute can have further lines. The limit guards against: the time for a line of a megabyte.
+  const end = lineEnd < 0 ? source.length : Math.min(lineEnd + MAX_ATTRIBUTE, source.length);
+  if (end - start > MAX_LINE) {
     return undefined;
   }
-  const end = match.index + match[0].length;
-  return source.slice(0, match.index) + match[0].replace(/[^\n]/g, " ") + source.slice(end);
+  const text = source.slice(0, end);
+  ATTRIBUTE.lastIndex = start;
+  const match = ATTRIBUTE.exec(text);
+  if (!match || text.slice(start, match.index).includes("\n")) {
+    return undefined;
+  }
+  const rest = source.slice(match.index + match[0].length);
+  return source.slice(0, match.index) + match[0].replace(/[^\n]/g, " ") + rest;
 }
 exports.withoutAttribute = withoutAttribute;
 

@@ -31,7 +31,8 @@ function incompleteLength(bytes, encoding) {
 }
 
 class StringDecoder {
-  constructor(encoding = "utf8") {
+  constructor(encoding) {
+    encoding ||= "utf8";
     if (!Buffer.isEncoding(encoding)) {
       throw Object.assign(new TypeError(`Unknown encoding: ${encoding}`), { code: "ERR_UNKNOWN_ENCODING" });
     }

@@ -41,12 +41,14 @@ class Timeout {
     return this._hasRef;
   }
   refresh() {
-    remove(this);
-    add(this);
+    if (!this._isCleared) {
+      remove(this);
+      add(this);
+    }
     return this;
   }
   close() {
-    remove(this);
+    clear(this);
     return this;
   }
   [Symbol.toPrimitive]() {
@@ -95,8 +97,6 @@ function takeFirst() {
 }
 
 function remove(timer) {
-  timer._isCleared = true;
-  numbered.delete(timer._number);
   if (!timer._entry) {
     return;
   }
@@ -109,6 +109,12 @@ function remove(timer) {
     entries = entries.filter((entry) => entry.timer).sort(compare);
     clearedCount = 0;
   }
+}
+
+function clear(timer) {
+  timer._isCleared = true;
+  numbered.delete(timer._number);
+  remove(timer);
 }
 
 class Immediate {
@@ -132,7 +138,7 @@ exports.setInterval = (callback, delay, ...args) => new Timeout(callback, +delay
 exports.clearTimeout = exports.clearInterval = (timer) => {
   if (timer != null) {
     const found = timer instanceof Timeout ? timer : numbered.get(+timer);
-    found && remove(found);
+    found && clear(found);
   }
 };
 exports.setImmediate = (callback, ...args) => {

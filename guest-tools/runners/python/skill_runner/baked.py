@@ -158,12 +158,6 @@ class Baked:
         sys.meta_path[:] = [self._files, self]
         return hidden
 
-    def leave(self):
-        """Drops the modules of a script, so that the garbage collector finds what they hold."""
-        for name, module in list(sys.modules.items()):
-            if self.modules.get(name) is not module:
-                del sys.modules[name]
-
     # Data files of packages.
 
     def get_data(self, path):

@@ -10,6 +10,7 @@ import operator
 import os
 import pathlib
 import random
+import shutil
 import sys
 import tempfile
 import traceback
@@ -24,10 +25,8 @@ RUNNER_FOLDER = os.path.dirname(os.path.dirname(__file__)) + "/"
 TEMPORARY_FOLDER = "/tmp"
 # The files with buffers, in the order to flush them: a text file writes into a buffer of the others.
 BUFFERED_FILES = io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom
-# Collects garbage. Warnings of what it finalizes name this file and line, as at the end of an interpreter.
-COLLECT = compile("collect()", "<sys>", "exec").replace(co_firstlineno=0)
 # A script can replace these functions.
-COLLECT_NAMES, _get_objects = {"collect": gc.collect}, gc.get_objects
+_get_objects, _freeze, _unfreeze = gc.get_objects, gc.freeze, gc.unfreeze
 TRACERS = sys.settrace, sys.setprofile
 
 
@@ -73,16 +72,17 @@ def run(baked, mount, script, source, args, stdin):
     modules.list_names(sys.path)
     linecache.cache[path] = _lines(source, path)
     hidden = baked.enter(_main_module(path))
+    # From now on, the garbage collector knows only the script's objects.
+    _freeze()
     try:
         code = _call(source, path, exit_hook, notes)
-        # The first collection orders the objects, as that of an interpreter: those that hold others are finalized
-        # first.
-        for step in (atexit._run_exitfuncs, streams.restore, _flush_files, _collect, baked.leave, _collect):
+        for step in (atexit._run_exitfuncs, streams.restore, _finalize):
             if exit_hook.code is None:
                 _end(step)
     finally:
         # Code in C, such as that which calls `__del__`, ignores `ScriptExit`.
         exit_hook.disarm()
+        _unfreeze()
         sys.modules.update(hidden)
     streams.flush()
     code = code if exit_hook.code is None else exit_hook.code
@@ -124,18 +124,57 @@ def _end(step):
         pass
 
 
-def _flush_files():
-    """Flushes the files that the script left open, because the garbage collector could close a buffer before the
-    file that writes into it."""
-    files = [it for it in _get_objects() if issubclass(type(it), BUFFERED_FILES)]
+def _finalize():
+    """Finalizes what the script left, as an interpreter does at its end. Frees nothing: to free a long chain of
+    objects takes more stack than a component has."""
+    objects = _get_objects()
+    for it in objects:
+        kind = type(it)
+        if kind is types.GeneratorType and it.gi_suspended:
+            _finish(it.close)
+        elif issubclass(kind, io.IOBase):
+            pass
+        elif finalizer := getattr(kind, "__del__", None):
+            _finish(finalizer, it)
+        elif kind.__module__ == "sqlite3" and kind.__name__ == "Connection":
+            _finish(it.close)
+    # Such a file writes its end into another file.
+    for it in objects:
+        if issubclass(type(it), io.IOBase) and type(it).__module__ not in ("_io", Streams.__module__):
+            _finish(it.close)
     for kind in BUFFERED_FILES:
-        for file in files:
-            if issubclass(type(file), kind):
-                flush(file)
+        for it in objects:
+            if issubclass(type(it), kind):
+                flush(it)
 
 
-def _collect():
-    exec(COLLECT, COLLECT_NAMES)
+def _finish(function, *arguments):
+    """Calls a function that finalizes an object. Reports an error as an interpreter does."""
+    try:
+        function(*arguments)
+    except ScriptExit:
+        raise
+    except BaseException as error:
+        message = "Exception ignored while calling deallocator"
+        values = type(error), error, error.__traceback__.tb_next, message, function
+        sys.unraisablehook(_UnraisableArguments(values))
+
+
+def _unraisable_arguments():
+    """Returns the type of the argument of `sys.unraisablehook`, which no module has."""
+    types_found = []
+
+    class Failing:
+        def __del__(self):
+            raise ValueError
+
+    original, sys.unraisablehook = sys.unraisablehook, lambda it: types_found.append(type(it))
+    Failing()
+    sys.unraisablehook = original
+    return types_found[0]
+
+
+_UnraisableArguments = _unraisable_arguments()
 
 
 def _call(source, path, exit_hook, notes):
@@ -228,17 +267,17 @@ class _ExitHook:
         self.monitoring.free_tool_id(self.MONITORING_TOOL)
         self.monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
         self.monitoring.register_callback(self.MONITORING_TOOL, line, self.on_line)
-        self.monitoring.set_events(self.MONITORING_TOOL, line)
+        # First, because the next line already raises an error.
         self.is_armed = True
+        self.monitoring.set_events(self.MONITORING_TOOL, line)
 
     def on_line(self, code, line):
         if not code.co_filename.startswith(RUNNER_FOLDER):
             raise ScriptExit
 
     def disarm(self):
-        """Lets code run again, and keeps the script's modules, so that it finalizes nothing."""
+        """Lets code run again."""
         if self.is_armed:
-            self.modules = sys.modules.copy()
             self.monitoring.set_events(self.MONITORING_TOOL, 0)
 
 
@@ -316,7 +355,14 @@ def follow_links():
         status = stat(info._path) if follow_symlinks else os.lstat(info._path)
         return status.st_dev, status.st_ino
 
+    def is_same(first, second):
+        try:
+            return samefile(first, second)
+        except OSError:
+            return False
+
     os.path.samefile = pathlib.Path.samefile = samefile
+    shutil._samefile = is_same
     # `Path.copy` and `Path.move` use it.
     pathlib._os._PathInfoBase._file_id = file_id
 

@@ -158,7 +158,10 @@ class Streams:
             flush(file)
 
     def read(self, original, fd, size, /):
-        return self._stdin.read(size) if fd == STDIN else original(fd, size)
+        return self._stdin.read(size) if fd == STDIN and size >= 0 else original(fd, size)
+
+    def readinto(self, original, fd, buffer, /):
+        return self._stdin.readinto(buffer) if fd == STDIN else original(fd, buffer)
 
     def write(self, original, fd, data, /):
         if fd not in (STDOUT, STDERR):
@@ -176,6 +179,8 @@ class Streams:
         named = dict(zip(names, arguments)) | named
         raw = self.raw(stream, mode)
         if named.get("buffering") == 0:
+            if "b" not in mode:
+                raise ValueError("can't have unbuffered text I/O")
             return raw
         buffer = io.BufferedReader(raw) if raw.readable() else io.BufferedWriter(raw)
         if "b" in mode:
@@ -223,6 +228,7 @@ def replace():
     """Redirects `os.read`, `os.write`, `io.FileIO` and `open` to the script's streams, for the descriptors 0 to 2,
     and for `open` also their paths in /dev."""
     os.read = _redirected(os.read, Streams.read)
+    os.readinto = _redirected(os.readinto, Streams.readinto)
     os.write = _redirected(os.write, Streams.write)
     io.FileIO = FileIO
     io.open = builtins.open = _redirected(io.open, Streams.open)

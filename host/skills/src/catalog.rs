@@ -294,6 +294,10 @@ impl Catalog {
     /// All calls together spend at most a tenth of the time on such searches. A search holds
     /// the lease until it ends.
     pub async fn refresh(self: &Arc<Self>, lease: impl Send + 'static) -> bool {
+        // Another thread would take longer than the rest of the call.
+        if !self.roots.iter().any(Root::is_refresh_due) {
+            return false;
+        }
         let this = Arc::clone(self);
         let refreshed = blocking::run(lease, move || {
             let roots = this.roots.iter();

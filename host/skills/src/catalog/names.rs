@@ -126,6 +126,16 @@ impl FolderNames {
         names
     }
 
+    /// Returns whether [`refresh`](Self::refresh) would list the names. This is fast.
+    pub(super) fn is_refresh_due(&self, folder: &Folder) -> bool {
+        lock(&self.pause).is_over() && {
+            let stamp = Stamp::of(folder);
+            let listed = lock(&self.listed);
+            let listed = listed.as_ref();
+            !listed.is_some_and(|cached| cached.is_valid(Freshness::Recent, stamp))
+        }
+    }
+
     /// Lists the names for a call that did not find its skill, unless a listing has just ended
     /// or was stopped, or another such call is listing them.
     pub(super) fn refresh(

@@ -124,6 +124,14 @@ impl Root {
         })
     }
 
+    /// Returns whether [`refresh`](Self::refresh) would search again. This is fast.
+    pub(super) fn is_refresh_due(&self) -> bool {
+        match &self.tree {
+            Some(tree) => tree.is_refresh_due(),
+            None => self.listed.is_refresh_due(&self.base.folder),
+        }
+    }
+
     /// Searches again for a call that did not find its skill, unless a search has just ended.
     /// Returns whether the call should look again.
     pub(super) fn refresh(&self) -> bool {

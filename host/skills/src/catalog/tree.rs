@@ -100,12 +100,17 @@ impl SkillTree {
         self.names_of_search(number, || Search::of(root))
     }
 
+    /// Returns whether [`refresh`](Self::refresh) would search the tree or wait for a search.
+    pub(super) fn is_refresh_due(&self) -> bool {
+        self.lock().is_refresh_due()
+    }
+
     /// Searches the tree for a call that did not find its skill, unless a search has just ended
     /// or was stopped. Returns whether the names may have changed.
     pub(super) fn refresh(&self, root: &RootFolder) -> bool {
         let number = {
             let searches = self.lock();
-            if !searches.is_running && !searches.pause.is_over() {
+            if !searches.is_refresh_due() {
                 return false;
             }
             searches.running_or_next()
@@ -166,6 +171,10 @@ impl Searches {
     /// Returns whether a thread waits for the search with this number.
     fn serves(&self, number: u64) -> bool {
         self.waiting.iter().any(|(first, _)| *first <= number)
+    }
+
+    fn is_refresh_due(&self) -> bool {
+        self.is_running || self.pause.is_over()
     }
 
     /// Returns the number of the running search, or of the next one.

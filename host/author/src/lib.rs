@@ -17,6 +17,7 @@ mod test;
 // After `test`, with which it finds the built component.
 mod push;
 
+use std::convert::identity;
 use std::env;
 use std::process::ExitCode;
 
@@ -71,7 +72,8 @@ pub fn run() -> ExitCode {
         let served = trace::serve_locations(skillhost_confine::confine_child);
         return process::end_as_child(served);
     }
-    let command_line: CommandLine = match process::parse(env::args_os().collect(), |_| {}) {
+    let command_line: CommandLine = match process::parse(env::args_os().collect(), identity, |_| {})
+    {
         Ok(command_line) => command_line,
         Err(exit) => return exit.into(),
     };

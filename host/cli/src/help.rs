@@ -37,8 +37,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// The maximum number of columns, as for the options (`max_term_width`).
 const MAX_WIDTH: usize = 100;
 
+/// Shows the verbs in groups in the help of the program.
+pub(crate) fn add(program: Command) -> Command {
+    let template = template(&program);
+    program.help_template(template)
+}
+
 /// Returns the help template of the program. The verbs are subcommands of `program`.
-pub(crate) fn template(program: Command) -> String {
+fn template(program: &Command) -> String {
     let styles = Styles::styled();
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let width = terminal::width().min(MAX_WIDTH);

@@ -73,8 +73,7 @@ pub use settings::{Confinement, ProcessSettings, Settings};
     name = "skillhost",
     version,
     max_term_width = 100,
-    arg_required_else_help = true,
-    help_template = help::template(Verb::augment_subcommands(clap::Command::new("skillhost")))
+    arg_required_else_help = true
 )]
 struct CommandLine {
     #[command(flatten)]
@@ -156,7 +155,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         // The other arguments are the command line of the server.
         words.remove(1);
     }
-    let mut command_line: CommandLine = match process::parse(words, suggest::add_tip) {
+    let mut command_line: CommandLine = match process::parse(words, help::add, suggest::add_tip) {
         Ok(command_line) => command_line,
         Err(exit) => return exit.into(),
     };

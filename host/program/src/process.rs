@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Command, Parser};
 use rustix::process::{Resource, Rlimit};
 use skillhost::Line;
 use skillhost_sandbox::component::compile::compile_component_confined;
@@ -12,8 +12,8 @@ use skillhost_sandbox::component::compile::compile_component_confined;
 use crate::exit::Exit;
 use crate::{options, terminal};
 
-/// Parses a command line. If it is wrong or asks for help, prints the error or the help. `add_tip`
-/// may add a tip to the error.
+/// Parses a command line. If it is wrong or asks for help, prints the error or the help. `add_help`
+/// adds help that takes long to make, and `add_tip` may add a tip to the error.
 ///
 /// # Errors
 ///
@@ -22,6 +22,7 @@ use crate::{options, terminal};
 /// loaded.
 pub fn parse<T: Parser>(
     words: Vec<OsString>,
+    add_help: impl FnOnce(Command) -> Command,
     add_tip: impl FnOnce(&mut clap::Error),
 ) -> Result<T, Exit> {
     let parsed = T::try_parse_from(&words).map_err(|error| {
@@ -29,7 +30,8 @@ pub fn parse<T: Parser>(
         let escaped = words
             .iter()
             .map(|word| Line::new(word.to_string_lossy()).to_string());
-        let mut error = T::try_parse_from(escaped).err().unwrap_or(error);
+        let command = add_help(T::command());
+        let mut error = command.try_get_matches_from(escaped).err().unwrap_or(error);
         add_tip(&mut error);
         // Help goes to stdout, and is not an error.
         let _ = error.print();

@@ -390,6 +390,14 @@ impl Host {
         done.map_err(|stop| stop_error(tool, stop))
     }
 
+    /// Waits until the component of a tool is compiled. Compiles it if nothing else does.
+    pub async fn compile_tool(&self, name: &str) {
+        if let Ok(served) = self.tool(name) {
+            // A call reports the error.
+            let _ = served.tool.component.sandbox().await;
+        }
+    }
+
     /// Runs a call after checking its arguments, and adds help to its error.
     async fn run(
         &self,

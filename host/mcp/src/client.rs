@@ -133,6 +133,13 @@ impl<'a> ClientView<'a> {
         self.in_scope(self.live.complete_host().await)
     }
 
+    /// Returns the host, once it has this tool, compiled, or all components.
+    pub(crate) async fn host_to_call(&self, tool: &str) -> Host {
+        let host = self.host_with(tool).await;
+        host.compile_tool(tool).await;
+        host
+    }
+
     /// Returns the host, once its offered tools are known.
     pub(crate) async fn host_to_list(&self) -> Host {
         self.in_scope(self.live.host_to_list().await)

@@ -118,7 +118,7 @@ impl ServerHandler for Handler {
         let caller = view.caller(&context);
         let name = request.name.clone();
         let call = tools::call(&view, request, caller);
-        let call = progress::run(&context, &view, view.host_with(&name), call);
+        let call = progress::run(&context, &view, view.host_to_call(&name), call);
         match call.await {
             // Nobody reads the error, and rmcp would log it.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),

@@ -376,10 +376,7 @@ impl LiveHost {
         }
         let before = std::mem::replace(&mut *lock(&self.denied), denied.clone());
         if denied != before {
-            let host = denied.leave_out(&host);
-            // At once: the offer of many skills takes seconds.
-            self.host.send_replace(Some(host.clone()));
-            self.replace(host).await;
+            self.replace(denied.leave_out(&host)).await;
             self.add_changes(|changes| changes.resources += 1).await;
             self.log(denied.messages);
         }

@@ -58,7 +58,7 @@ pub struct Verifier {
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
-    /// The lines after the last record of the file before this one, if they were reported.
+    /// 1 if lines after the last record of the file before this one were reported, otherwise 0.
     reported_lines_before: u64,
     /// The content of the parts of this line so far. `None` at the beginning of a line.
     long_line: Option<GapContent>,
@@ -671,7 +671,8 @@ impl Verifier {
             (GapContent::Torn, _) => self.report.torn_bytes += gap.bytes + unended_bytes,
             (GapContent::Unchained, _) if !self.has_chain => self.unchained_files.push(gap),
             (_, Some(problem)) => {
-                self.reported_lines_before += gap.lines;
+                // Only the last record may be such a line. Others could hide records of a removed file.
+                self.reported_lines_before = gap.lines.min(1);
                 self.push(problem);
             }
             (_, None) => {}

@@ -571,7 +571,7 @@ fn one_change_is_one_problem() {
     }
     // The last record of a file was made unreadable.
     let mut line = with_line_feed(&log.lines[50]);
-    line[10] = b'x';
+    line[2] = b'x';
     let found = problems_in(2, 50, &line, 51);
     assert_eq!(found.len(), 1, "{found:?}");
     // Three external checkpoints are missing with the records.

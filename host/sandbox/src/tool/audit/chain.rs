@@ -231,6 +231,11 @@ pub fn format_time(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// Parses the time of a record.
+pub fn parse_time(time: &TimeText) -> Option<SystemTime> {
+    humantime::parse_rfc3339(std::str::from_utf8(time).ok()?).ok()
+}
+
 /// Returns the time of a record. Returns `None` for a line that does not begin like a record.
 pub fn time_of(line: &[u8]) -> Option<TimeText> {
     line.strip_prefix(BEFORE_TIME)?.first_chunk().copied()

@@ -20,7 +20,9 @@ use anyhow::{Context as _, bail};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::chain::{CONTINUED, Link, SignedLine, TORN, format_time, time_of};
+use super::chain::{
+    CONTINUED, Link, RECORD_START, SignedLine, TORN, format_time, parse_time, time_of,
+};
 use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
@@ -91,8 +93,9 @@ pub(super) struct LogFile {
     /// the record was in this file. The next batch names it too, so that `verify` finds out if it was
     /// removed.
     unfollowed: Option<(Link, bool)>,
-    /// The time at which this process opened the log or last wrote to it.
-    active_at: SystemTime,
+    /// The time at which this process opened the log, last wrote to it, or last found records of
+    /// others.
+    active_at: (SystemTime, Instant),
     /// The size of the file after the last attempt to write to it, under the lock. If writing failed,
     /// the records up to here are complete.
     written: u64,
@@ -145,7 +148,7 @@ impl LogFile {
             next: Link::FIRST,
             last: None,
             followed_size: UNKNOWN_SIZE,
-            active_at: SystemTime::now(),
+            active_at: (SystemTime::now(), Instant::now()),
             cannot_follow: false,
             joined_from: Vec::new(),
             unfollowed: None,
@@ -450,6 +453,7 @@ impl LogFile {
             if last.next != own_next {
                 // A file that is cut back to this process's last record must be read again.
                 self.size = UNKNOWN_SIZE;
+                self.note_time_of(last.line.start);
             }
             (self.next, self.last) = (last.next, Some(last.line.clone()));
             end.last = Some(last);
@@ -466,9 +470,27 @@ impl LogFile {
         }
         // Another process began a chain, because it did not find the earlier file. No process begins a
         // chain in a file that this process has read. An older chain was put in the log's place.
-        let earliest = self.active_at.checked_sub(CLOCK_DIFFERENCE);
+        let earliest = self.last_active().checked_sub(CLOCK_DIFFERENCE);
         let earliest = format_time(earliest.unwrap_or(SystemTime::UNIX_EPOCH));
         self.last.is_none() && time_of(line).is_some_and(|time| time[..] >= *earliest.as_bytes())
+    }
+
+    /// Returns when this process was last active, by the clock as it is set now.
+    fn last_active(&self) -> SystemTime {
+        let (time, instant) = self.active_at;
+        let by_now = SystemTime::now().checked_sub(instant.elapsed());
+        by_now.map_or(time, |by_now| by_now.min(time))
+    }
+
+    /// Notes the time of another process's record, which starts at this byte.
+    fn note_time_of(&mut self, start: u64) {
+        let mut begin = [0; RECORD_START.len()];
+        let read = self.file.read_exact_at(&mut begin, start);
+        let time = read.ok().and_then(|()| time_of(&begin));
+        let time = time.and_then(|time| parse_time(&time));
+        if let Some(time) = time.filter(|time| *time > self.last_active()) {
+            self.active_at = (time, Instant::now());
+        }
     }
 
     /// Begins a batch for a file that others have changed. `end` is the file's end.
@@ -539,7 +561,7 @@ impl LogFile {
             return Err(error);
         }
         self.wait.restore();
-        self.active_at = SystemTime::now();
+        self.active_at = (SystemTime::now(), Instant::now());
         (self.size, self.written) = (batch.end(), batch.end());
         self.has_reported = false;
         self.joined_from.clear();
@@ -756,6 +778,8 @@ fn open_file(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use rustix::fs::{FileType, inotify, mknodat};
     use rustix::io::{FdFlags, fcntl_getfd};
     use sha2::{Digest as _, Sha512};
@@ -918,19 +942,49 @@ mod tests {
 
     #[test]
     fn joins_no_older_chain() {
-        for (hours, is_joined) in [(0, true), (1, false)] {
+        let now = format_time(SystemTime::now());
+        for (time, clock_was_ahead, is_joined) in [
+            (&*now, false, true),
+            ("2026-01-01T00:00:00.000Z", false, false),
+            // This process was active by a clock that was an hour ahead and was then set back.
+            (&now, true, true),
+        ] {
             let folder = tempfile::tempdir().unwrap();
-            let at = |name: &str| folder.path().join(name);
-            let mut other = open_signed(&at("other"));
-            append(&mut other);
-            other.checkpoint().unwrap();
-            let mut own = open_signed(&at("log"));
+            let path = folder.path().join("log");
+            let mut own = open_signed(&path);
             append(&mut own);
-            own.active_at += Duration::from_secs(3600 * hours);
-            std::fs::rename(at("other"), at("log")).unwrap();
+            if clock_was_ahead {
+                own.active_at.0 += Duration::from_secs(3600);
+            }
+            let mut line = format!(
+                "{{\"time\":\"{time}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\
+                 \"key\":\"test\"}}"
+            )
+            .into_bytes();
+            Link::FIRST.seal_signed(&mut line, |message| TestSigner.sign(message));
+            let next = Link::FIRST.next_after(&line);
+            line.push(b'\n');
+            let other = folder.path().join("other");
+            std::fs::write(&other, line).unwrap();
+            std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::rename(other, &path).unwrap();
             own.follow();
-            assert_eq!(own.next.chain == other.next.chain, is_joined, "{hours}");
+            assert_eq!(own.next.chain == next.chain, is_joined, "{time}");
         }
+    }
+
+    #[test]
+    fn others_records_make_older_chains_older() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut idle, mut other) = (open_signed(&path), open_signed(&path));
+        append(&mut idle);
+        let hour = Duration::from_secs(3600);
+        idle.active_at.0 -= hour;
+        let before = idle.last_active();
+        other.checkpoint().unwrap();
+        idle.follow();
+        assert!(idle.last_active() > before + hour / 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http1;
@@ -22,7 +22,6 @@ use tokio::sync::Semaphore;
 
 use crate::driven::{self, DrivenBody};
 use crate::message::{GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
-use crate::placeholders::Placeholders;
 
 /// The maximum size of the head of a response, with the server's headers and the outcome, in bytes.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -59,14 +58,6 @@ pub struct Requester<'a> {
     pub component: &'a str,
     /// The names of secrets, and their placeholders in this call.
     pub placeholders: &'a [(String, String)],
-}
-
-impl Requester<'_> {
-    /// Returns the names of the secrets that a request with these headers asks for. The egress
-    /// process puts them in place of their placeholders.
-    pub fn secrets_in(&self, headers: &HeaderMap) -> Vec<String> {
-        Placeholders::of(self.placeholders).secrets_in(headers)
-    }
 }
 
 impl EgressClient {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::HeaderMap;
 use http::header::Entry;
+use http::{HeaderMap, HeaderName};
 use memchr::memmem;
 use skillhost_skills::text::digest::hex;
 
@@ -65,14 +65,20 @@ impl Placeholders {
         }
     }
 
-    /// Returns the names of the secrets whose placeholders are in headers.
-    pub(crate) fn secrets_in(&self, headers: &HeaderMap) -> Vec<String> {
+    /// Returns the names of the secrets whose placeholders are in headers that may have them.
+    pub(crate) fn secrets_in(
+        &self,
+        headers: &HeaderMap,
+        may_have: impl Fn(&str, &HeaderName) -> bool,
+    ) -> Vec<String> {
         let mut found = BTreeSet::new();
-        for value in headers.values() {
+        for (header, value) in headers {
             let mut rest = value.as_bytes();
             while let Some((start, name)) = self.find(rest) {
                 rest = &rest[start + PLACEHOLDER_BYTES..];
-                found.insert(name.to_owned());
+                if may_have(name, header) {
+                    found.insert(name.to_owned());
+                }
             }
         }
         found.into_iter().collect()

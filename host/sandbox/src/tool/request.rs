@@ -37,11 +37,11 @@ pub struct RequestRecord {
     pub path: String,
     /// The status of the response, if there was one.
     pub status: Option<u16>,
-    /// The result of the request, as the egress process reports it. Until then, the rule and the
-    /// secrets that the host knows of. `None` if the process failed.
+    /// The result of the request, as the egress process reports it. Without a report, the rule and the
+    /// secrets that the host knows of.
     pub outcome: Option<Outcome>,
-    /// True if the body of the response was cut off: by the server, by a limit, or because it
-    /// contained a secret.
+    /// True if reading the body of the response failed: because of the server, a limit, or a secret
+    /// in it.
     pub is_incomplete: bool,
     /// The rule to grant, if the host denied the request because no person consented to it.
     pub missing_rule: Option<String>,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skillhost_egress::{
@@ -158,14 +158,16 @@ impl RequestGate {
         })
     }
 
-    /// Returns the sender of a request, and the rule or the consent that allows it. The egress
-    /// process checks the request again, and what is known only once its host is resolved.
+    /// Returns the sender of a request, and its outcome as far as it is known: the rule or the consent
+    /// that allows it, and its secrets. The egress process checks the request again, and what is known
+    /// only once its host is resolved.
     async fn permit(
         &self,
         target: Result<Target, TargetError>,
         method: &str,
+        headers: &HeaderMap,
         pauses: &CallPauses,
-    ) -> Result<(&RequestSender, String), Denied> {
+    ) -> Result<(&RequestSender, Outcome), Denied> {
         let Some(sender) = &self.sender else {
             let mut denied = Denied::new("the component has no `network` grant");
             denied.outcome.rule = Some(NO_GRANT.to_owned());
@@ -183,7 +185,14 @@ impl RequestGate {
             return Err(denied);
         }
         let consent = sender.consent(&target, method, pauses).await?;
-        Ok((sender, consent.unwrap_or(rule)))
+        let known = Outcome {
+            rule: Some(consent.unwrap_or(rule)),
+            secrets: sender
+                .grant
+                .secrets_in(&target, headers, &sender.placeholders),
+            ..Outcome::default()
+        };
+        Ok((sender, known))
     }
 
     /// Returns the environment variables of a guest that may send requests: a placeholder for each
@@ -361,8 +370,8 @@ async fn send(
     let call_bytes = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
-    let permitted = gate.permit(target, &method, &pauses).await;
-    let (sender, rule) = permitted.map_err(|denied| {
+    let permitted = gate.permit(target, &method, request.headers(), &pauses);
+    let (sender, mut known) = permitted.await.map_err(|denied| {
         let failure = denied.outcome.failure.clone();
         log.deny(index, denied.outcome, denied.missing_rule, start.elapsed());
         let why = failure.map(|failure| failure.why).unwrap_or_default();
@@ -374,11 +383,6 @@ async fn send(
         placeholders: &sender.placeholders,
     };
     // The request may be sent although the guest does not wait for the response.
-    let mut known = Outcome {
-        rule: Some(rule),
-        secrets: from.secrets_in(request.headers()),
-        ..Outcome::default()
-    };
     log.change(index, |record| record.outcome = Some(known.clone()));
     let request = request.map(|body| BoundedBody {
         body,
@@ -395,18 +399,14 @@ async fn send(
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             let bytes = call_bytes.load(Ordering::Relaxed);
-            let failure = body_failure(&error, bytes, limits.request_bytes);
-            let outcome = failure.map(|why| {
-                tracing::warn!("{what} and got no response: {why}");
-                known.failure = Some(Failure::new(FailureKind::Body, why));
-                known
-            });
-            let is_lost = outcome.is_none();
-            log.end(index, None, outcome, start.elapsed());
-            if is_lost {
+            let Some(why) = body_failure(&error, bytes, limits.request_bytes) else {
+                log.end(index, None, Some(known), start.elapsed());
                 tracing::error!("the egress process does not answer: {error}");
                 return Err(Error::ConnectionTerminated);
-            }
+            };
+            tracing::warn!("{what} and got no response: {why}");
+            known.failure = Some(Failure::new(FailureKind::Body, why));
+            log.end(index, None, Some(known), start.elapsed());
             return Err(Error::HttpRequestBodySize(Some(bytes)));
         }
         Err(_) => {

@@ -72,7 +72,7 @@ impl AddCommand {
             }
         };
         let mut project =
-            Project::open(&options, self.registry.settings(&options.trust_settings())?)?;
+            Project::open_to_change(&options, self.registry.settings(&options.trust_settings())?)?;
         let (source, request) = match named {
             Some(source) => (source, None),
             None => {
@@ -131,7 +131,7 @@ impl AddCommand {
     fn import(&self, file: &Path, options: &CommonOptions) -> anyhow::Result<Exit> {
         let skills = read_foreign_lock(file)?;
         let mut project =
-            Project::open(options, self.registry.settings(&options.trust_settings())?)?;
+            Project::open_to_change(options, self.registry.settings(&options.trust_settings())?)?;
         let others = open_catalog(&project.settings.host)?;
         let mut exit = Exit::Ok;
         for ForeignSkill { name, source } in skills {

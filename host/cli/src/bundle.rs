@@ -81,6 +81,9 @@ impl BundleCommand {
                 let key = import.key.as_ref();
                 let key = key.map(|key| PublicKey::read(key, &trust));
                 let bundle = BundleFile::open(&import.file, key.transpose()?.as_ref())?;
+                if import.write {
+                    options.edited_config()?;
+                }
                 import.execute(open_project()?, &bundle).await
             }
         }

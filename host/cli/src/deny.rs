@@ -35,7 +35,7 @@ impl DenyCommand {
                 return Ok(Exit::Usage);
             }
         };
-        let project = Project::open(&options, RegistrySettings::default())?;
+        let project = Project::open_to_change(&options, RegistrySettings::default())?;
         let store_lock = project.store.lock()?;
         deny(&project.config_file, &digest, &self.why)?;
         drop(store_lock);

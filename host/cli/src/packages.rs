@@ -72,24 +72,23 @@ fn load_packages(options: &CommonOptions, settings: &mut Settings) -> anyhow::Re
     }
     let trust = options.trust_settings();
     let store = open_store(&trust)?;
-    let lock = read_kept_lock(&lock_file(options.config_file()), &store, &trust)?;
+    let lock_file = lock_file(options.config_file());
+    let lock = read_lock(&lock_file, &trust)?;
     add_locked(settings, &lock, &store, &trust)?;
-    skills::add_roots(settings, &lock, &store, &trust, None)
+    skills::add_roots(settings, &lock, &store, &trust, None)?;
+    keep_read(&store, &lock_file);
+    Ok(())
 }
 
-/// Reads a lock file, and makes the store keep its packages. Only warns if it cannot keep them: the
-/// command may still have all that it needs.
-fn read_kept_lock(file: &Path, store: &Store, trust: &Trust) -> anyhow::Result<LockFile> {
-    let lock = read_lock(file, trust)?;
-    if lock.digests().next().is_some()
-        && let Err(error) = store.keep_read(file)
-    {
+/// Makes the store keep the packages of a lock file that this command has read. Only warns if that
+/// fails: the command has all that it needs.
+fn keep_read(store: &Store, lock_file: &Path) {
+    if let Err(error) = store.keep_read(lock_file) {
         terminal::complain(format_args!(
             "`skillhost store clean` may remove the packages of `{}`: {error:#}",
-            file.display()
+            lock_file.display()
         ));
     }
-    Ok(lock)
 }
 
 /// Adds the locked components of a configuration to its host.
@@ -181,8 +180,10 @@ pub(crate) fn load_skills(options: &CommonOptions) -> anyhow::Result<Settings> {
     }
     let trust = options.trust_settings();
     let store = open_store(&trust)?;
-    let lock = read_kept_lock(&lock_file(options.config_file()), &store, &trust)?;
+    let lock_file = lock_file(options.config_file());
+    let lock = read_lock(&lock_file, &trust)?;
     skills::add_roots(&mut settings, &lock, &store, &trust, None)?;
+    keep_read(&store, &lock_file);
     Ok(settings)
 }
 
@@ -277,20 +278,32 @@ impl<'o> Project<'o> {
     ) -> anyhow::Result<Self> {
         let trust = options.trust_settings();
         let store = open_store(&trust)?;
-        let config_file = options.edited_config()?.to_owned();
         let settings: Settings = options.load()?;
+        let config_file = options.config_file().to_owned();
         let lock_file = lock_file(&config_file);
-        let lock = read_kept_lock(&lock_file, &store, &trust)?;
         Ok(Self {
             options,
             settings,
-            lock,
+            lock: read_lock(&lock_file, &trust)?,
             config_file,
             lock_file,
             store,
             trust,
             registry,
         })
+    }
+
+    /// Opens the files of the configuration for a verb that changes one of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Project::open`], and if a configuration exists whose rules this verb does not apply.
+    pub(crate) fn open_to_change(
+        options: &'o CommonOptions,
+        registry: RegistrySettings,
+    ) -> anyhow::Result<Self> {
+        options.edited_config()?;
+        Self::open(options, registry)
     }
 
     /// Reads the configuration and the lock file again, and keeps other processes from changing
@@ -305,6 +318,7 @@ impl<'o> Project<'o> {
         kind: PackageKind,
         name: &str,
     ) -> anyhow::Result<StoreLock> {
+        self.options.edited_config()?;
         let store_lock = self.store.lock()?;
         let settings: Settings = self.options.reload()?;
         let lock = read_lock(&self.lock_file, &self.trust)?;

@@ -23,7 +23,7 @@ pub(crate) struct RemoveCommand {
 impl RemoveCommand {
     pub(crate) fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
-        let mut project = Project::open(&options, RegistrySettings::default())?;
+        let mut project = Project::open_to_change(&options, RegistrySettings::default())?;
         let name = &self.name;
         let kind = if self.skill {
             PackageKind::Skill

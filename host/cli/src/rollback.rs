@@ -40,7 +40,7 @@ type RolledBack = Result<Digest, String>;
 impl RollbackCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
-        let mut project = Project::open(&options, RegistrySettings::default())?;
+        let mut project = Project::open_to_change(&options, RegistrySettings::default())?;
         let name = &self.name;
         let is_component = !self.skill && project.settings.packages.sources.contains_key(name);
         let rolled_back = if is_component {

@@ -35,7 +35,7 @@ impl UpdateCommand {
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
         let options = global_options.merge(std::mem::take(&mut self.options));
         let mut project =
-            Project::open(&options, self.registry.settings(&options.trust_settings())?)?;
+            Project::open_to_change(&options, self.registry.settings(&options.trust_settings())?)?;
         let packages = project.settings.packages.clone();
         let is_known = |name: &String| {
             packages.sources.contains_key(name) || packages.skills.contains_key(name)

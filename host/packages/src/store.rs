@@ -114,9 +114,13 @@ impl Store {
 
     /// Locks the store. Waits until no other process has it locked.
     pub fn lock(&self) -> anyhow::Result<StoreLock> {
+        self.lock_with(FlockOperation::LockExclusive)
+    }
+
+    fn lock_with(&self, operation: FlockOperation) -> anyhow::Result<StoreLock> {
         let lock = || -> io::Result<OwnedFd> {
             let folder = OwnedFd::from(File::open(&self.blobs)?);
-            flock(&folder, FlockOperation::LockExclusive)?;
+            flock(&folder, operation)?;
             Ok(folder)
         };
         let locked = lock();
@@ -205,7 +209,8 @@ impl Store {
         if self.lock_entry(&path).exists() || is_read_only() {
             return Ok(());
         }
-        self.keep(&path, &self.lock()?)
+        let lock = self.lock_with(FlockOperation::NonBlockingLockExclusive)?;
+        self.keep(&path, &lock)
     }
 
     /// Returns the path of the entry of a lock file, which may be missing.

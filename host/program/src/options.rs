@@ -686,8 +686,6 @@ pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
     named.or_else(|| Some(home_folder()?.join(in_home)))
 }
 
-/// Returns the user's home folder. Ignores a relative path, which would depend on the current
-/// folder.
 /// Returns whether the current folder has a configuration. One that cannot be read exists, so that
 /// this is an error: without the file, its limits would silently not apply.
 fn default_exists() -> bool {
@@ -695,6 +693,8 @@ fn default_exists() -> bool {
     !metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
+/// Returns the user's home folder. Ignores a relative path, which would depend on the current
+/// folder.
 fn home_folder() -> Option<PathBuf> {
     let home = PathBuf::from(env::var_os("HOME")?);
     home.is_absolute().then_some(home)

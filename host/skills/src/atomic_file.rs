@@ -72,14 +72,16 @@ pub fn replace_with<E: From<io::Error>>(
 /// the file cannot have the group, its own group gets the rights of all others.
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     let new = file.metadata()?;
-    if new.uid() != old.uid() {
-        let _ = fchown(file, Some(old.uid()), None);
-    }
     let mut mode = old.mode() & 0o777;
     if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
         mode = mode & 0o707 | (mode & 0o007) << 3;
     }
-    file.set_permissions(Permissions::from_mode(mode))
+    file.set_permissions(Permissions::from_mode(mode))?;
+    // Last, because only the owner may set the mode.
+    if new.uid() != old.uid() {
+        let _ = fchown(file, Some(old.uid()), None);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub use client::{EgressClient, Requester};
 pub use coverage::Coverage;
 pub use driven::DrivenBody;
 pub use message::{Failure, FailureKind, Outcome};
-pub use placeholders::placeholder;
+pub use placeholders::{placeholder, secrets_in};
 pub use policy::{ASK, Denial, NetworkGrant, Permission, PrivateAddress, SecretUse};
 pub use process::{
     EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, forbid_core_dumps,

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use http::HeaderMap;
 use http::header::Entry;
-use http::{HeaderMap, HeaderName};
 use memchr::memmem;
 use skillhost_skills::text::digest::hex;
 
 use crate::message::PLACEHOLDER;
-use crate::policy::Denial;
+use crate::policy::{Denial, NetworkGrant};
+use crate::target::Target;
 
 /// The start of a placeholder, before 32 hexadecimal digits. A placeholder cannot contain another
 /// one, or overlap it.
@@ -20,6 +21,33 @@ pub(crate) const PLACEHOLDER_BYTES: usize = START.len() + 32;
 /// Returns the placeholder with these random bytes.
 pub fn placeholder(random: [u8; 16]) -> String {
     format!("{START}{}", hex(&random))
+}
+
+/// Returns the names of the secrets that an allowed request with these headers gets in place of
+/// placeholders. `placeholders` has pairs of names and placeholders.
+pub fn secrets_in(
+    grant: &NetworkGrant,
+    target: &Target,
+    headers: &HeaderMap,
+    placeholders: &[(String, String)],
+) -> Vec<String> {
+    let pair =
+        |(name, placeholder): &(String, String)| (placeholder.clone().into_bytes(), name.clone());
+    let placeholders = Placeholders {
+        names: placeholders.iter().map(pair).collect(),
+    };
+    let mut found = BTreeSet::new();
+    for (header, value) in headers {
+        let mut rest = value.as_bytes();
+        while let Some((start, name)) = placeholders.find(rest) {
+            rest = &rest[start + PLACEHOLDER_BYTES..];
+            let secret = grant.find_secret(name);
+            if secret.is_some_and(|secret| secret.allows(target, header)) {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// The placeholders of a call.
@@ -53,35 +81,6 @@ impl Placeholders {
             names.insert(placeholder.to_owned(), name.to_owned());
         }
         Ok(Self { names })
-    }
-
-    /// Returns the placeholders that are names of secrets and their placeholders.
-    pub(crate) fn of(pairs: &[(String, String)]) -> Self {
-        let pair = |(name, placeholder): &(String, String)| {
-            (placeholder.clone().into_bytes(), name.clone())
-        };
-        Self {
-            names: pairs.iter().map(pair).collect(),
-        }
-    }
-
-    /// Returns the names of the secrets whose placeholders are in headers that may have them.
-    pub(crate) fn secrets_in(
-        &self,
-        headers: &HeaderMap,
-        may_have: impl Fn(&str, &HeaderName) -> bool,
-    ) -> Vec<String> {
-        let mut found = BTreeSet::new();
-        for (header, value) in headers {
-            let mut rest = value.as_bytes();
-            while let Some((start, name)) = self.find(rest) {
-                rest = &rest[start + PLACEHOLDER_BYTES..];
-                if may_have(name, header) {
-                    found.insert(name.to_owned());
-                }
-            }
-        }
-        found.into_iter().collect()
     }
 
     /// Returns the position of the first placeholder in a text, and the name of its secret.

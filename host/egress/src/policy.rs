@@ -4,11 +4,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{canonical, is_public};
-use crate::placeholders::Placeholders;
 use crate::rule::{NetworkRule, RuleError};
 use crate::target::{Host, Target, read_authority};
 
@@ -305,20 +304,6 @@ impl NetworkGrant {
     pub fn secrets_for(&self, target: &Target) -> impl Iterator<Item = &SecretUse> {
         let secrets = self.secrets.iter().filter(|_| !self.asks);
         secrets.filter(|secret| secret.allows(target, &secret.header))
-    }
-
-    /// Returns the names of the secrets that an allowed request with these headers gets in place of
-    /// placeholders. `placeholders` has pairs of names and placeholders.
-    pub fn secrets_in(
-        &self,
-        target: &Target,
-        headers: &HeaderMap,
-        placeholders: &[(String, String)],
-    ) -> Vec<String> {
-        Placeholders::of(placeholders).secrets_in(headers, |name, header| {
-            let secret = self.find_secret(name);
-            secret.is_some_and(|secret| secret.allows(target, header))
-        })
     }
 
     pub(crate) fn find_secret(&self, name: &str) -> Option<&SecretUse> {

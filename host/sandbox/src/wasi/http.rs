@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use skillhost_egress::{
     ASK, EgressClient, Failure, FailureKind, NetworkGrant, Outcome, Requester, Target, TargetError,
-    placeholder,
+    placeholder, secrets_in,
 };
 use tokio::time::Sleep;
 use wasmtime::StoreContextMut;
@@ -187,9 +187,7 @@ impl RequestGate {
         let consent = sender.consent(&target, method, pauses).await?;
         let known = Outcome {
             rule: Some(consent.unwrap_or(rule)),
-            secrets: sender
-                .grant
-                .secrets_in(&target, headers, &sender.placeholders),
+            secrets: secrets_in(&sender.grant, &target, headers, &sender.placeholders),
             ..Outcome::default()
         };
         Ok((sender, known))

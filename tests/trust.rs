@@ -128,15 +128,6 @@ fn found_configuration_cannot_reach_outside_its_folder() {
         ("\ntools = [\"../home\"]", "`../home`"),
         ("\n[packages]\ncatalog = \"../home\"", "`../home`"),
         (
-            "\n[trust.\"oci://r.example/*\"]\nkeys = [\"../home\"]",
-            "`../home`",
-        ),
-        (
-            "\n[trust.\"oci://r.example/*\"]\nidentity = \"a\"\nissuer = \"https://b.example\"\n\
-             root = \"../home\"",
-            "`../home`",
-        ),
-        (
             "\nskills = [{ path = \"skills\", follow_root_links = true }]",
             "`follow_root_links`",
         ),

@@ -294,8 +294,8 @@ impl RawRule {
                     !keys.is_empty(),
                     "`keys` is empty, so no package would be accepted"
                 );
-                let keys = keys.into_iter().map(|key| tables.path(key));
-                Ok(RuleSigners::Keys(keys.collect::<anyhow::Result<_>>()?))
+                let keys = keys.into_iter().map(|key| tables.path_anywhere(key));
+                Ok(RuleSigners::Keys(keys.collect()))
             }
             (None, Some(identity), Some(issuer)) => {
                 let rule = IdentityRule::new(SignerIdentity {
@@ -304,10 +304,8 @@ impl RawRule {
                     repository: self.repository,
                     git_ref: self.r#ref,
                 })?;
-                Ok(RuleSigners::Identity(
-                    rule,
-                    tables.optional_path(self.root)?,
-                ))
+                let root = self.root.map(|root| tables.path_anywhere(root));
+                Ok(RuleSigners::Identity(rule, root))
             }
             _ => bail!("a rule needs either `keys`, or `identity` and `issuer`"),
         }

@@ -50,6 +50,15 @@ impl<'a> Tables<'a> {
         self.path_at(path.into_inner(), place)
     }
 
+    /// Returns a path with its place, also if it leads out of the folder of a configuration that was
+    /// found. Only for files of which no message shows the content.
+    pub fn path_anywhere(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
+        ConfiguredPath {
+            place: self.place(path.span().start),
+            path: self.source.folder.join(path.into_inner()),
+        }
+    }
+
     /// Returns a path that may be missing. Fails as [`Tables::path`] does.
     pub fn optional_path(
         &self,

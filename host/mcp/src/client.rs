@@ -228,7 +228,8 @@ mod tests {
         let (waiting, other) = (view(&live, &client), view(&live, &client));
         let mut turn = pin!(waiting.wait_for_turn_after(pending()));
         assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
-        other.wait_for_turn().await.unwrap();
+        let mut turn = pin!(other.wait_for_turn());
+        assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_ready())).await);
     }
 
     #[tokio::test]

@@ -297,7 +297,7 @@ impl<'o> Project<'o> {
     ///
     /// # Errors
     ///
-    /// As for [`Project::open`], and if a configuration exists whose rules this verb does not apply.
+    /// As for [`Project::open`], and if a configuration exists that this verb does not use.
     pub(crate) fn open_to_change(
         options: &'o CommonOptions,
         registry: RegistrySettings,

@@ -187,7 +187,7 @@ struct UnknownWord<'w, 't> {
     similar: Vec<SimilarTerm<'t>>,
 }
 
-/// How a term differs from an unknown word. The smallest is the closest.
+/// The difference between a term and an unknown word. The smallest is the closest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Closeness {
     distance: usize,

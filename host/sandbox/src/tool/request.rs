@@ -55,7 +55,7 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Returns the kind of failure, if there is no complete response.
+    /// Returns the kind of failure, if the request failed.
     pub fn failure(&self) -> Option<&'static str> {
         match (&self.outcome, self.status, self.duration) {
             (_, Some(_), _) => self.is_incomplete.then_some("incomplete"),

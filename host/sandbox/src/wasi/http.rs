@@ -158,9 +158,8 @@ impl RequestGate {
         })
     }
 
-    /// Returns the sender of a request, and its outcome as far as it is known: the rule or the consent
-    /// that allows it, and its secrets. The egress process checks the request again, and what is known
-    /// only once its host is resolved.
+    /// Returns the sender of a request, and what is known of its outcome: the rule or the consent, and
+    /// the secrets. The egress process checks the request again once it has resolved the host.
     async fn permit(
         &self,
         target: Result<Target, TargetError>,
